@@ -88,7 +88,7 @@ const maxComponents = 32
 // signatureBase returns the bytes to sign (RFC 9421, 2.5).
 func signatureBase(m *Message, input httpsfv.InnerList) (string, error) {
 	if len(input.Items) > maxComponents {
-		return "", fmt.Errorf("%w: it covers %d components, the limit is %d", ErrCoverage, len(input.Items),
+		return "", fmt.Errorf("%w: %d components, the limit is %d", ErrCoverage, len(input.Items),
 			maxComponents)
 	}
 	var b strings.Builder
@@ -99,7 +99,7 @@ func signatureBase(m *Message, input httpsfv.InnerList) (string, error) {
 			return "", fmt.Errorf("%w: a covered component: %w", ErrMalformed, err)
 		}
 		if seen[id] {
-			return "", fmt.Errorf("%w: it covers %s twice", ErrMalformed, id)
+			return "", fmt.Errorf("%w: the signature covers %s twice", ErrMalformed, id)
 		}
 		seen[id] = true
 		value, err := m.component(id, item)
@@ -120,7 +120,7 @@ func signatureBase(m *Message, input httpsfv.InnerList) (string, error) {
 func (m *Message) component(id string, item httpsfv.Item) (string, error) {
 	name, ok := item.Value.(string)
 	if !ok || name != strings.ToLower(name) {
-		return "", fmt.Errorf("%w: the component %s is no lower-case string", ErrMalformed, id)
+		return "", fmt.Errorf("%w: the component %s is not a lower-case string", ErrMalformed, id)
 	}
 	from, member, byKey := m, "", false
 	for _, p := range item.Params.Names() {
@@ -130,17 +130,17 @@ func (m *Message) component(id string, item httpsfv.Item) (string, error) {
 			from = m.Request
 		case p == "key" && !strings.HasPrefix(name, "@"):
 			if member, byKey = v.(string); !byKey {
-				return "", fmt.Errorf("%w: the component %s", ErrMalformed, id)
+				return "", fmt.Errorf("%w: the key of component %s is not a string", ErrMalformed, id)
 			}
 		default:
-			return "", fmt.Errorf("%w: the component %s", ErrCoverage, id)
+			return "", fmt.Errorf("%w: %s has an unsupported parameter", ErrCoverage, id)
 		}
 	}
 	if strings.HasPrefix(name, "@") {
 		if v, ok := from.derived(name); ok {
 			return v, nil
 		}
-		return "", fmt.Errorf("%w: the component %s", ErrCoverage, id)
+		return "", fmt.Errorf("%w: %s is not supported", ErrCoverage, id)
 	}
 	values := from.Header.Values(name)
 	if len(values) == 0 {
@@ -165,7 +165,7 @@ func joined(values []string) string {
 func memberOf(id string, values []string, key string) (string, error) {
 	d, err := httpsfv.UnmarshalDictionary(values)
 	if err != nil {
-		return "", fmt.Errorf("%w: the field of %s is no dictionary: %w", ErrMalformed, id, err)
+		return "", fmt.Errorf("%w: the field of %s is not a dictionary: %w", ErrMalformed, id, err)
 	}
 	member, found := d.Get(key)
 	if !found {

@@ -68,7 +68,7 @@ func ParseDirectory(body []byte) (Directory, error) {
 		} `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &set); err != nil {
-		return Directory{}, fmt.Errorf("directory: no JSON Web Key Set: %w", err)
+		return Directory{}, errors.New("directory: not a JSON Web Key Set")
 	}
 	switch {
 	case len(set.Keys) == 0:
@@ -79,7 +79,7 @@ func ParseDirectory(body []byte) (Directory, error) {
 	var d Directory
 	for i, j := range set.Keys {
 		if j.Private != nil {
-			return Directory{}, fmt.Errorf("directory: key %d is private: anyone can sign with it", i+1)
+			return Directory{}, fmt.Errorf("directory: key %d is a private key: anyone can sign with it", i+1)
 		}
 		if j.isEd25519() {
 			if _, err := j.Public(); err != nil {
@@ -96,7 +96,7 @@ func (j JWK) isEd25519() bool { return j.Kty == "OKP" && j.Crv == "Ed25519" }
 // Public returns the key, whose id, if it has one, is its thumbprint.
 func (j JWK) Public() (ed25519.PublicKey, error) {
 	if !j.isEd25519() {
-		return nil, fmt.Errorf("the key is of kind %q %q, not OKP Ed25519", j.Kty, j.Crv)
+		return nil, fmt.Errorf("the key is of kind %q %q, want OKP Ed25519", j.Kty, j.Crv)
 	}
 	public, err := base64url.DecodeString(j.X)
 	if err != nil || len(public) != ed25519.PublicKeySize {
@@ -199,7 +199,7 @@ func VerifyDirectory(host string, body []byte, header http.Header, now time.Time
 		var err error
 		switch {
 		case !s.covers(`"@authority";req`) || !s.covers(`"content-digest"`):
-			err = fmt.Errorf(`%w: signature %s does not cover "@authority";req and "content-digest"`,
+			err = fmt.Errorf(`%w: signature %s must cover "@authority";req and "content-digest"`,
 				ErrCoverage, s.Label)
 		default:
 			err = s.verify(m, Policy{Now: now, MaxLife: maxProofLife, Tag: DirectoryTag,
@@ -234,11 +234,11 @@ func checkDigest(values []string, body []byte) error {
 	member, _ := d.Get("sha-256")
 	item, ok := member.(httpsfv.Item)
 	if !ok {
-		return fmt.Errorf("%w: the response has no Content-Digest by sha-256", ErrNoSignature)
+		return fmt.Errorf("%w: the response has no sha-256 in Content-Digest", ErrNoSignature)
 	}
 	sum := sha256.Sum256(body)
 	if got, ok := item.Value.([]byte); !ok || string(got) != string(sum[:]) {
-		return fmt.Errorf("%w: Content-Digest is not that of the body", ErrMismatch)
+		return fmt.Errorf("%w: Content-Digest does not match the body", ErrMismatch)
 	}
 	return nil
 }

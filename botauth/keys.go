@@ -103,7 +103,7 @@ func (k Keys) Rotate(now, from time.Time) (Keys, error) {
 	}
 	rotated := append(Keys{key}, k.Listed(now)...)
 	if len(rotated) > maxKeys {
-		return nil, fmt.Errorf("%d keys are in use, the most that a file may have: rotate less often", maxKeys)
+		return nil, fmt.Errorf("%d keys are in use, the maximum for a file: rotate less often", maxKeys)
 	}
 	return rotated, nil
 }
@@ -140,7 +140,7 @@ func (k Keys) Encode() ([]byte, error) {
 // Encode writes.
 func ParseKeys(file []byte) (Keys, error) {
 	if len(file) > maxFileBytes {
-		return nil, fmt.Errorf("has %d bytes, a key file at most %d", len(file), maxFileBytes)
+		return nil, fmt.Errorf("has %d bytes, want at most %d", len(file), maxFileBytes)
 	}
 	var keys Keys
 	for text := string(file); ; {
@@ -163,7 +163,7 @@ func ParseKeys(file []byte) (Keys, error) {
 // validate checks that the keys are in order.
 func (k Keys) validate() error {
 	if len(k) == 0 {
-		return errors.New("has no key in PEM: expected a block PRIVATE KEY with an Ed25519 key")
+		return errors.New("has no key: want a PEM block PRIVATE KEY with an Ed25519 key")
 	}
 	ids := map[string]bool{}
 	for i, key := range k {
@@ -172,7 +172,7 @@ func (k Keys) validate() error {
 		}
 		ids[key.id] = true
 		if i > 0 && !key.From.Before(k[i-1].From) {
-			return fmt.Errorf("keys %d and %d are not newest first: each but the last needs a line %q "+
+			return fmt.Errorf("keys %d and %d are not newest first: each except the last needs a line %q "+
 				"with a later time than the next key's", i, i+1, strings.TrimSpace(fromLine))
 		}
 	}
@@ -192,7 +192,7 @@ func parseKey(before, text string) (key Key, rest string, err error) {
 		return key, "", errors.New("the PEM block is damaged")
 	}
 	if block.Type != pemType || len(block.Headers) > 0 {
-		return key, "", fmt.Errorf("the PEM block is %q, expected an unencrypted %s", block.Type, pemType)
+		return key, "", fmt.Errorf("the PEM block is %q, want an unencrypted %s", block.Type, pemType)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -207,7 +207,7 @@ func parseKey(before, text string) (key Key, rest string, err error) {
 		line = strings.TrimSpace(line)
 		if text, found := strings.CutPrefix(line, fromLine); found {
 			if from, err = time.Parse(time.RFC3339, text); err != nil {
-				return key, "", fmt.Errorf("%q is no time like 2026-11-29T17:00:00Z", text)
+				return key, "", fmt.Errorf("%q is not a time such as 2026-11-29T17:00:00Z", text)
 			}
 		}
 	}

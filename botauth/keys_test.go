@@ -167,7 +167,7 @@ func TestParseKeysRefuses(t *testing.T) {
 		"not a key":   {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "no PKCS#8"},
 		"twice":       {testKeyFile + testKeyFile, "twice"},
 		"order":       {string(wrongOrder), "not newest first"},
-		"time":        {strings.Replace(file, fromLine, fromLine+"x", 1), "is no time"},
+		"time":        {strings.Replace(file, fromLine, fromLine+"x", 1), "is not a time"},
 		"id":          {strings.Replace(file, idLine, idLine+"x", 1), "names key"},
 		"many":        {strings.Repeat(testKeyFile, maxKeys+1), "more than 16"},
 	} {
@@ -241,9 +241,9 @@ func TestProve(t *testing.T) {
 func TestParseDirectoryRefuses(t *testing.T) {
 	x := base64url.EncodeToString(make([]byte, ed25519.PublicKeySize))
 	for name, c := range map[string]struct{ body, want string }{
-		"text":    {"hello", "no JSON"},
+		"text":    {"hello", "not a JSON"},
 		"empty":   {`{}`, "no keys"},
-		"private": {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"` + x + `","d":"` + x + `"}]}`, "is private"},
+		"private": {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"` + x + `","d":"` + x + `"}]}`, "is a private key"},
 		"short":   {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAA"}]}`, "32 bytes"},
 		"id":      {`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"` + x + `","kid":"a"}]}`, "thumbprint"},
 		"many":    {`{"keys":[{}` + strings.Repeat(`,{}`, maxDirectoryKeys) + `]}`, "the limit is 256"},

@@ -21,7 +21,7 @@ type Fields struct {
 	SignatureAgent, SignatureInput, Signature string
 }
 
-// signedHosts bounds each of the two generations of signatures that a Signer keeps: with 1000 requests a second and
+// signedHosts bounds each of the two generations of signatures that a Signer keeps: with 1000 requests per second and
 // 22 of them for each host and window, a window has 41,000 hosts. A host that is no longer kept is signed for once
 // more.
 const signedHosts = 32 << 10

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+
+	"drumbeat/internal/human"
 )
 
 // Errors of Verify and VerifyDirectory. They are wrapped with the cause.
 var (
 	ErrNoSignature = errors.New("no signature")
 	ErrMalformed   = errors.New("malformed signature fields")
-	ErrCoverage    = errors.New("the signature does not cover what it must")
+	ErrCoverage    = errors.New("unacceptable covered components")
 	ErrAlgorithm   = errors.New("unknown algorithm")
 	ErrFuture      = errors.New("the signature was made in the future")
 	ErrExpired     = errors.New("the signature has expired")
@@ -105,7 +107,7 @@ func parseSignatures(m *Message, tag string) ([]signature, error) {
 		member, _ := inputs.Get(label)
 		input, ok := member.(httpsfv.InnerList)
 		if !ok {
-			return nil, fmt.Errorf("%w: Signature-Input %s is no inner list", ErrMalformed, label)
+			return nil, fmt.Errorf("%w: Signature-Input %s is not an inner list", ErrMalformed, label)
 		}
 		if got, _ := input.Params.Get("tag"); got != tag {
 			continue
@@ -114,7 +116,7 @@ func parseSignatures(m *Message, tag string) ([]signature, error) {
 		item, _ := value.(httpsfv.Item)
 		bytes, ok := item.Value.([]byte)
 		if !ok {
-			return nil, fmt.Errorf("%w: Signature has no bytes %s", ErrMalformed, label)
+			return nil, fmt.Errorf("%w: Signature has no byte sequence %s", ErrMalformed, label)
 		}
 		s := signature{input: input, bytes: bytes}
 		if err := s.parse(label); err != nil {
@@ -147,7 +149,7 @@ func parseDictionary(name string, values []string) (*httpsfv.Dictionary, error) 
 	}
 	d, err := httpsfv.UnmarshalDictionary(values)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s is no dictionary: %w", ErrMalformed, name, err)
+		return nil, fmt.Errorf("%w: %s is not a dictionary: %w", ErrMalformed, name, err)
 	}
 	return d, nil
 }
@@ -160,7 +162,8 @@ func (s *signature) parse(label string) error {
 		v, _ := params.Get(name)
 		seconds, ok := v.(int64)
 		if !ok {
-			return fmt.Errorf("%w: signature %s has no %s in whole seconds", ErrMalformed, label, name)
+			return fmt.Errorf("%w: parameter %[3]s of signature %[2]s is not a time in whole seconds", ErrMalformed,
+				label, name)
 		}
 		*to = time.Unix(seconds, 0).UTC()
 	}
@@ -168,12 +171,12 @@ func (s *signature) parse(label string) error {
 		v, found := params.Get(name)
 		text, ok := v.(string)
 		if found && !ok || name == "keyid" && !found {
-			return fmt.Errorf("%w: signature %s has no string as %s", ErrMalformed, label, name)
+			return fmt.Errorf("%w: parameter %[3]s of signature %[2]s is not a string", ErrMalformed, label, name)
 		}
 		*to = text
 	}
 	if alg, found := params.Get("alg"); found && alg != algorithm {
-		return fmt.Errorf("%w %v: expected %s", ErrAlgorithm, alg, algorithm)
+		return fmt.Errorf("%w %v, want %s", ErrAlgorithm, alg, algorithm)
 	}
 	for _, item := range s.input.Items {
 		id, err := httpsfv.Marshal(item)
@@ -204,11 +207,12 @@ func (s *signature) verify(m *Message, p Policy) error {
 		return fmt.Errorf("%w: at %s, now %s", ErrExpired, s.Expires.Format(time.RFC3339),
 			p.Now.UTC().Format(time.RFC3339))
 	case s.Expires.Sub(s.Created) > p.MaxLife:
-		return fmt.Errorf("%w: %s, the limit is %s", ErrTooLong, s.Expires.Sub(s.Created), p.MaxLife)
+		return fmt.Errorf("%w: %s, the limit is %s", ErrTooLong,
+			human.Duration(s.Expires.Sub(s.Created)), human.Duration(p.MaxLife))
 	}
 	if p.Tag == Tag {
 		if !s.covers(`"@authority"`) && !s.covers(`"@target-uri"`) {
-			return fmt.Errorf(`%w: neither "@authority" nor "@target-uri"`, ErrCoverage)
+			return fmt.Errorf(`%w: want "@authority" or "@target-uri"`, ErrCoverage)
 		}
 		if err := s.findAgent(m); err != nil {
 			return err
@@ -245,16 +249,16 @@ func (s *signature) findAgent(m *Message) error {
 		value, _ := member.(httpsfv.Item)
 		agent, ok := value.Value.(string)
 		if !ok || len(value.Params.Names()) > 0 {
-			return fmt.Errorf("%w: member %q of Signature-Agent is no string without parameters", ErrMalformed,
+			return fmt.Errorf("%w: member %q of Signature-Agent is not a string without parameters", ErrMalformed,
 				name)
 		}
 		if u, err := url.Parse(agent); err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("%w: Signature-Agent %q is no https URL", ErrMalformed, agent)
+			return fmt.Errorf("%w: Signature-Agent %q is not an https URL", ErrMalformed, agent)
 		}
 		s.Agent = agent
 	}
 	if s.Agent == "" {
-		return fmt.Errorf("%w: no member of Signature-Agent", ErrCoverage)
+		return fmt.Errorf("%w: want a member of Signature-Agent", ErrCoverage)
 	}
 	return nil
 }

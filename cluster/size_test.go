@@ -90,7 +90,7 @@ func TestMessageBytes(t *testing.T) {
 		}
 		want := TrafficOf(float64(n))
 		messages, per := float64(o.last)/float64(times), float64(bytes)/float64(times)
-		t.Logf("%d links: %.2f messages, %.0f bytes a link; planned %.2f, %.0f", n, messages, per/float64(n),
+		t.Logf("%d links: %.2f messages, %.0f bytes per link; planned %.2f, %.0f", n, messages, per/float64(n),
 			want.Messages, want.Bytes/float64(n))
 		if math.Abs(messages-want.Messages) > 0.5 || per < 0.75*want.Bytes || per > 1.25*want.Bytes {
 			t.Errorf("%d links: %.2f messages of %.0f bytes, planned %+v", n, messages, per, want)

@@ -37,7 +37,7 @@ type outside struct {
 // outsideLimits are the flags of the nodes. 0 is not checked.
 type outsideLimits struct {
 	host, pld, address time.Duration
-	rate               int // requests a second to a network
+	rate               int // requests per second to a network
 	connections        int // to a network
 	// late is for how long a loaded machine may hold up a request between its start and the web's clock. So
 	// it may be followed early. Two nodes that visit a network at once get ahead by a second in each second.

@@ -68,9 +68,9 @@ func TestVisitBytes(t *testing.T) {
 			policy.Next(&h, 0)
 			rec.Visits = h.Append(nil)
 		}) - without
-		t.Logf("%s: %.1f bytes a page, beside %.1f", c.name, got, without)
+		t.Logf("%s: %.1f bytes per page, beside %.1f", c.name, got, without)
 		if got > c.most {
-			t.Errorf("%s: %.1f bytes a page on disk, want at most %.0f", c.name, got, c.most)
+			t.Errorf("%s: %.1f bytes per page on disk, want at most %.0f", c.name, got, c.most)
 		}
 	}
 }

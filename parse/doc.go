@@ -8,7 +8,7 @@
 // NUL or CR, or needs decoding. On processors with AVX2 it skips all other tags 64 bytes at a time
 // (wide.go); tests compare both ways.
 //
-// The paper reports only the yield of its parser: 59 links a page on average, from pages of 25 kB (§VIII).
+// The paper reports only the yield of its parser: 59 links per page on average, from pages of 25 kB (§VIII).
 //
 // # Links
 //

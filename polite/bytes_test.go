@@ -19,7 +19,7 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 		networks bool
 		visited  bool // each host was visited and its items are gone
 		adaptive bool
-	}{{"one URL a host", 1, false, false, false}, {"three URLs a host, networks", 3, true, false, false},
+	}{{"one URL a host", 1, false, false, false}, {"three URLs per host, networks", 3, true, false, false},
 		{"hosts that rest, networks", 1, true, true, false}, {"hosts that adapt, networks", 1, true, true, true}} {
 		opt := polite.Options{HostDelay: 40 * time.Second, ServerDelay: 40 * time.Second,
 			PLDDelay: 40 * time.Second, MaxItems: 1 << 20}
@@ -54,7 +54,7 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 			}
 		}
 		got, want := s.Bytes()+s.TableBytes(), heapBytes()-before
-		t.Logf("%s: %d bytes a host counted, %d on the heap", c.name, got/hosts, want/hosts)
+		t.Logf("%s: %d bytes per host counted, %d on the heap", c.name, got/hosts, want/hosts)
 		if float64(got) < 0.8*float64(want) || float64(got) > 1.25*float64(want) {
 			t.Errorf("%s: %d bytes counted, %d on the heap", c.name, got, want)
 		}

@@ -36,7 +36,7 @@ type LastRun struct {
 	MaxCrawlDelay      int64           `json:"max_crawl_delay_ms"`
 	PLDDelay           int64           `json:"pld_delay_ms,omitempty"`
 	PLDDelayMin        int64           `json:"pld_delay_min_ms,omitempty"`
-	NetworkRate        float64         `json:"network_rate,omitempty"` // requests a second
+	NetworkRate        float64         `json:"network_rate,omitempty"` // requests per second
 	NetworkConnections int             `json:"network_connections,omitempty"`
 	HostDelayFactor    float64         `json:"host_delay_factor,omitempty"`
 	AdaptiveDelay      bool            `json:"adaptive_delay,omitempty"`

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// demo is the command demo, with a web that lasts longer than the test at some 100 requests a second.
+// demo is the command demo, with a web that lasts longer than the test at some 100 requests per second.
 type demo struct {
 	t       *testing.T
 	bin     string

@@ -2,7 +2,7 @@ package e2e
 
 import "time"
 
-const meanRate = 6600 // pages a second
+const meanRate = 6600 // pages per second
 
 // pagesPerSecond is the rate at a time, 0 while the crawl does not fetch.
 func (c *crawl) pagesPerSecond(t time.Time) float64 {

@@ -169,7 +169,7 @@ func block(d *demo, p *page) (pld string) {
 	blocked := time.Now()
 	refused := func() int {
 		return p.number(
-			`[...document.querySelectorAll("#refused li")].find((e) => e.textContent.startsWith("blocked"))` +
+			`[...document.querySelectorAll("#refused li")].find((e) => e.textContent.startsWith("blacklisted"))` +
 				`?.querySelector("b")?.title`)
 	}
 	p.wait("queued URLs of the blocked PLD are refused", 30*time.Second, func() bool { return refused() > 0 })

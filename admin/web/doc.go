@@ -5,11 +5,12 @@
 // and disk, and it changes what an operator may change. It has no paper section of its own; the words are
 // those of docs/reference/glossary.md.
 //
-// Contract: Handler serves the embedded files under "/" and nothing else. The page uses only the API under
-// api/v1/, at addresses relative to its own, so a proxy may put both under a prefix. Everything comes from
-// this server: the Content-Security-Policy forbids inline scripts and styles and other origins. Text of the
-// crawled web enters the page as text, never as HTML. Answers have an ETag and are compressed with gzip if
-// the browser accepts it; the first visit then transfers less than 100 KB.
+// Contract: Handler serves the embedded files under "/", and reasons.js with the words of package state for
+// reasons. The page uses only the API under api/v1/, at addresses relative to its own, so a proxy may put both
+// under a prefix. Everything comes from this server: the Content-Security-Policy forbids inline scripts and
+// styles and other origins. Text of the crawled web enters the page as text, never as HTML. Answers have an
+// ETag and are compressed with gzip if the browser accepts it; the first visit then transfers less than 100
+// KB.
 //
 // Nothing moves under a click: what fills later has its room before, and each panel asks for its numbers once
 // at the start. Speeds are means of ten seconds.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"mime"
@@ -13,6 +14,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"drumbeat/state"
 )
 
 //go:embed static
@@ -49,6 +52,7 @@ func Handler() http.Handler {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: web: embedded files: %v", err))
 	}
+	served["/reasons.js"] = newFile("reasons.js", reasons())
 	served["/"], served["/cluster"] = served["/index.html"], served["/cluster.html"]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := served[path.Clean("/"+r.URL.Path)]
@@ -63,6 +67,22 @@ func Handler() http.Handler {
 		}
 		f.serve(w, r)
 	})
+}
+
+// reasons returns a module with the words for reasons, so that they are those of all other texts.
+func reasons() []byte {
+	table := map[string][]string{}
+	for r := state.ReasonNone + 1; r < state.NumReasons; r++ {
+		words, more := state.ReasonText(r.String())
+		if table[r.String()] = []string{words}; more != "" {
+			table[r.String()] = []string{words, more}
+		}
+	}
+	data, err := json.Marshal(table)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: web: words for reasons: %v", err))
+	}
+	return append([]byte("export const REASONS = "), data...)
 }
 
 func newFile(name string, data []byte) *file {

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"drumbeat/state"
 )
 
 // handler is shared: making it compresses all files.
@@ -206,7 +209,7 @@ func TestOtherRequests(t *testing.T) {
 // TestSizes: the first visit transfers less than 100 KB with compression, and less than 250 KB without it.
 func TestSizes(t *testing.T) {
 	plain, packed := 0, 0
-	for _, name := range names(t) {
+	for _, name := range append(names(t), "static/reasons.js") {
 		if path.Ext(name) != ".txt" {
 			url := strings.TrimPrefix(name, "static")
 			plain += get(t, url).Body.Len()
@@ -227,5 +230,24 @@ func TestVendor(t *testing.T) {
 	}
 	if !strings.Contains(read(t, "static/vendor/uplot.LICENSE.txt"), "The MIT License") {
 		t.Error("the licence of uPlot is missing")
+	}
+}
+
+// TestReasons: the page has the words of each reason that a URL may have, and no others.
+func TestReasons(t *testing.T) {
+	code, ok := strings.CutPrefix(get(t, "/reasons.js").Body.String(), "export const REASONS = ")
+	var table map[string][]string
+	if err := json.Unmarshal([]byte(code), &table); err != nil || !ok {
+		t.Fatalf("got %q, %v", code, err)
+	}
+	for r := state.ReasonNone + 1; r < state.NumReasons; r++ {
+		words, more := state.ReasonText(r.String())
+		if got := append(table[r.String()], "", ""); got[0] != words || got[1] != more || words == "" {
+			t.Errorf("%s: got %q, want %q and %q", r, got, words, more)
+		}
+		delete(table, r.String())
+	}
+	if len(table) > 0 {
+		t.Errorf("got words for %v, which are no reasons", table)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of arrival:
-// key, length and verdict, text. An array of 16 bytes a link is sorted by text and merged with seen, all
+// key, length and verdict, text. An array of 16 bytes per link is sorted by text and merged with seen, all
 // known URLs as sorted text, from which what a text has in common with the one before is left out:
 //
 //	length in common, length of the rest (both unsigned varints), the rest

@@ -128,12 +128,12 @@ func (x *crawlTenth) rate() float64 { return float64(x.Pages) / max(1e-9, x.Wall
 // perPage returns a figure of the tenth per page.
 func (x *crawlTenth) perPage(n float64) float64 { return n / float64(max(1, x.Pages)) }
 
-// cpu returns µs of CPU a page, fresh the new URLs a page.
+// cpu returns µs of CPU a page, fresh the new URLs per page.
 func (x *crawlTenth) cpu() float64   { return x.perPage(float64(x.CPU.Nanoseconds()) / 1e3) }
 func (x *crawlTenth) fresh() float64 { return x.perPage(float64(x.Unique)) }
 
 // urlCPU returns the µs of CPU that a new URL takes, by least squares over the tenths after the first: CPU a page as a
-// linear function of the new URLs a page and of the tenth's number, so that growth does not count as URLs. It is 0
+// linear function of the new URLs per page and of the tenth's number, so that growth does not count as URLs. It is 0
 // if the tenths do not tell.
 func urlCPU(tenths []crawlTenth) float64 {
 	if len(tenths) < 5 {

@@ -39,7 +39,7 @@ func TestBatchCost(t *testing.T) {
 			url * l.Polybot(2*8e6*(url+16), 5.5)},
 	} {
 		if got := c.cost.bytes(); math.Abs(got/c.want-1) > 1e-6 {
-			t.Errorf("%s: got %v bytes a link, want %v", c.name, got, c.want)
+			t.Errorf("%s: got %v bytes per link, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -86,15 +86,6 @@ func Power(v float64) string {
 	return digits + "e" + strconv.Itoa(n)
 }
 
-// Rough formats v with three significant digits, large numbers with an exponent: 1e9, 4.17e7.
-func Rough(v float64) string {
-	mantissa, exponent, ok := strings.Cut(strconv.FormatFloat(v, 'g', 3, 64), "e")
-	if !ok {
-		return mantissa
-	}
-	return mantissa + "e" + strings.TrimLeft(exponent, "+0")
-}
-
 // DecimalBytes formats bytes in decimal units, like the paper's numbers.
 func DecimalBytes(v float64) string {
 	for _, u := range []struct {

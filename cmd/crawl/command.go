@@ -169,7 +169,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
 	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
 		view.log.Info(
-			"crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
+			"crawl: addresses on the networks of this machine's interfaces are refused; --allow-net allows them",
 			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
 	}
 	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr,

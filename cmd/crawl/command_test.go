@@ -206,7 +206,7 @@ func TestNAT64Seeds(t *testing.T) {
 	_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
 	for _, want := range []string{
 		"2001:db8:64::a00:1 is a form of 10.0.0.1, which is not public: add --allow-net 10.0.0.1/32\n",
-		"64:ff9b:1::a00:1 is a local NAT64 address, which only --nat64-prefix allows: --allow-net cannot admit it\n",
+		"64:ff9b:1::a00:1 is a local NAT64 address, which only --nat64-prefix allows: --allow-net does not allow it\n",
 		"No request was sent."} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("got %q, want %q in it", errs, want)

@@ -100,10 +100,10 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Ad
 	return f
 }
 
-// flagFor returns the flag that admits a refused address.
+// flagFor returns the flag that allows a refused address.
 func flagFor(no fetch.Refusal) string {
 	if !no.Admit.IsValid() {
-		return "--allow-net cannot admit it"
+		return "--allow-net does not allow it"
 	}
 	return fmt.Sprintf("add --allow-net %v", netip.PrefixFrom(no.Admit, no.Admit.BitLen()))
 }

@@ -55,7 +55,7 @@ type top struct {
 
 	status *admin.Status
 	slots  *admin.Slots
-	rates  []float64 // pages a second of the last looks
+	rates  []float64 // pages per second of the last looks
 	err    error
 	note   string // why the last key failed
 }

@@ -284,7 +284,7 @@ func TestDisks(t *testing.T) {
 		{"two partitions", checkDevices, nil, second(8, 2, false), warn, "on sda", "one --dir for each disk"},
 		{"no name of a disk", checkDevices, nil, second(0, 40, false), ok, "2 disks", ""},
 		{"full", checkSpace, nil, free(500e6, 1e6), fail, "477 MiB free", "free 477 MiB"},
-		{"too small", checkSpace, nil, free(100e9, 1e6), fail, "93 GiB free", "at most 2e6 pages"},
+		{"too small", checkSpace, nil, free(100e9, 1e6), fail, "93 GiB free", "at most 2,000,000 pages"},
 		{"state fits without output", checkSpace, nil, func(e *env) {
 			second(8, 17, true)(e)
 			free(120e9, 1e6)(e)

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 )
@@ -287,8 +286,8 @@ func checkSpace(_ context.Context, e *env) (list []finding) {
 		return cannot("disk space", err)
 	}
 	n := e.need
-	pages := result.Rough(n.Pages)
-	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", result.Rough(n.MostPages))
+	pages := human.Rough(n.Pages)
+	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", human.Rough(n.MostPages))
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
 		r := finding{Check: "space for " + f.paths, Now: human.Bytes(free) + " free",

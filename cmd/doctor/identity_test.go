@@ -280,7 +280,7 @@ func TestIdentityRanges(t *testing.T) {
 		{"ranges without", body("/bot/ip-ranges.json", `{}`), row, fail, "missing", ""},
 		{"ranges old", ranges("2026-01-01T00:00:00Z", `[]`), row, warn, "2026-01-01", "once a day"},
 		{"ranges of the future", ranges("2100-01-01T00:00:00Z", `[]`), row, fail, "", "clock"},
-		{"ranges local time", ranges("2026-01-01T00:00:00", `[]`), row, fail, "no time in UTC", ""},
+		{"ranges local time", ranges("2026-01-01T00:00:00", `[]`), row, fail, "not a time in UTC", ""},
 		{"both versions", ranges(today, `[{"ipv4Prefix":"127.0.0.0/8","ipv6Prefix":"::/0"}]`), row, fail, "either", ""},
 		{"bits", ranges(today, `[{"ipv4Prefix":"127.0.0.1/8"}]`), row, fail, "did you mean", ""},
 		{"other version", ranges(today, `[{"ipv4Prefix":"::/8"}]`), row, fail, "other IP version", ""},

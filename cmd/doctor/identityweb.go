@@ -267,7 +267,7 @@ func readRanges(body []byte) (created time.Time, prefixes []netip.Prefix, err er
 	}
 	created, err = time.Parse(time.RFC3339, *list.Created)
 	if err != nil || !strings.HasSuffix(*list.Created, "Z") {
-		return created, nil, fmt.Errorf("creationTime %.40q is no time in UTC such as 2026-11-29T12:00:00Z",
+		return created, nil, fmt.Errorf("creationTime %.40q is not a time in UTC such as 2026-11-29T12:00:00Z",
 			*list.Created)
 	}
 	for n, p := range *list.Prefixes {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/bench/result"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 )
@@ -92,7 +91,7 @@ const maxCell = 44
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
-		result.Rough(n.Pages), human.Counted(n.Connections, "connection", "connections"),
+		human.Rough(n.Pages), human.Counted(n.Connections, "connection", "connections"),
 		human.Bytes(n.RAMBytes), human.Bytes(n.StateBytes+n.OutputBytes),
 		number(n.Rate), number(n.Requests)); err != nil {
 		return err

@@ -132,7 +132,7 @@ func TestBadFiles(t *testing.T) {
 		args []string
 	}{
 		{"chmod 600", []string{"show", open}},
-		{"no key in PEM", []string{"rotate", empty}},
+		{"want a PEM block", []string{"rotate", empty}},
 		{"does not exist", []string{"show", filepath.Join(dir, "none")}},
 		{"not a regular file", []string{"show", "."}},
 		{"--after", []string{"rotate", "--after=2y", empty}},

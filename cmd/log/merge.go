@@ -7,7 +7,7 @@ import (
 	"drumbeat/internal/crawllog"
 )
 
-// windowBytes bounds the lines that wait to be sorted, in bytes: those of a minute at 700 pages a second.
+// windowBytes bounds the lines that wait to be sorted, in bytes: those of a minute at 700 pages per second.
 const windowBytes = 16 << 20
 
 // heldBytes is what a line in the window takes besides its text.

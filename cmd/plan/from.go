@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/outlook"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // given says which flags were given.
@@ -62,7 +63,7 @@ func (c *Command) ofCrawl(a *term.App, kctx *kong.Context, settings *flags.Setti
 	}
 	if full := look.DiskFull; err == nil && is("pages") && full != nil && full.Pages < look.Target {
 		err = term.Usage(fmt.Errorf("--disk %s is too little for %s pages; about %s fit", c.Disk,
-			outlook.Rough(look.Target), outlook.Rough(full.Pages)))
+			human.Rough(look.Target), human.Rough(full.Pages)))
 	}
 	return err
 }

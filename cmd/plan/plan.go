@@ -39,7 +39,6 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/outlook"
 	"drumbeat/crawl/plan"
 	"drumbeat/internal/human"
 	"drumbeat/star"
@@ -121,8 +120,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit",
-			human.Bytes(p.DiskBytes), outlook.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
-			outlook.Rough(p.MostPages)))
+			human.Bytes(p.DiskBytes), human.Rough(f.Load.Pages), human.Bytes(f.DiskBytes),
+			human.Rough(p.MostPages)))
 	}
 	return err
 }
@@ -162,27 +161,26 @@ func (p *planned) write(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s pages: %s links, %s reach URLseen; %s unique URLs\n"+
-		"RAM %s, disk %s in %s, %s\n\n"+
-		"URLseen: k = %s, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = %s for buckets\n"+
-		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+
-		"  %s links per pass, %.0f passes\n"+
-		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
-		result.Rough(f.Load.Pages), result.Rough(f.Links), result.Rough(f.Checked), result.Rough(f.Unique),
+	_, err := fmt.Fprintf(w, "%s pages: %s links (%s of them reach URLseen), %s unique URLs\nRAM %s, disk "+
+		"%s in %s, %s\n\nURLseen: k = %s, M = %s, r = %s of RAM per round, %d concurrent, delta = %s, D = "+
+		"%s for buckets\n  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the "+
+		"paper (eq. 14) %.2f\n  %s links per pass, %s\n  %s expected collisions (n²/2^65): new URLs that "+
+		"count as seen\n\n",
+		human.Rough(f.Load.Pages), human.Rough(f.Links), human.Rough(f.Checked), human.Rough(f.Unique),
 		human.Bytes(p.RAMBytes), human.Bytes(p.DiskBytes), where,
 		human.Counted(p.Connections, "connection", "connections"),
 		human.Counted(s.Buckets, "bucket", "buckets"), human.Bytes(s.BufferBytes),
 		human.Bytes(s.BucketBytes), max(1, s.Workers), human.Bytes(s.ChunkBytes),
 		b(p.URLSeenDiskBytes), f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten,
-		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, result.Rough(f.Cost.PassTuples),
-		math.Ceil(f.Cost.Passes), f.Collisions)
+		f.Cost.CacheRead+f.Cost.CacheWritten, f.Alpha, f.PaperAlpha, human.Rough(f.Cost.PassTuples),
+		human.Counted(int64(math.Ceil(f.Cost.Passes)), "pass", "passes"), human.Rough(f.Collisions))
 	if err != nil {
 		return err
 	}
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
-	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", outlook.Rough(p.MostPages)),
+	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", human.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
 			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes),
 			human.Bytes(p.SupportersRAM)),
@@ -200,7 +198,7 @@ func (p *planned) write(w io.Writer) error {
 	_, err = fmt.Fprintf(w, "Pages/s: disks of %s/s allow %s (%s for URLseen alone), CPU and network %s.\n"+
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
 		human.Bytes(f.Load.DiskRate), result.Number(f.DiskRate), result.Number(f.SeenRate),
-		result.Number(f.Load.MaxRate), limit, days(f.Seconds), result.Number(f.Rate))
+		result.Number(f.Load.MaxRate), limit, human.Seconds(f.Seconds), result.Number(f.Rate))
 	if err != nil || p.Nodes == nil {
 		return err
 	}
@@ -212,7 +210,7 @@ func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 	b := func(n float64) string { return human.Bytes(n) }
 	lines := []string{
 		fmt.Sprintf("\n%s: %s pages/s, %s for all pages", human.Counted(n.Nodes, "node", "nodes"),
-			result.Number(n.Rate), days(n.Seconds)),
+			result.Number(n.Rate), human.Seconds(n.Seconds)),
 		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, "+
 			"%s/s out and as much in", n.LinksPerPage, result.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
 		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away",
@@ -248,12 +246,4 @@ func amounts(title string, parts []plan.Amount, sum int64) result.Table {
 			fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t
-}
-
-// days formats a duration, in days if it is long.
-func days(seconds float64) string {
-	if seconds >= 48*3600 {
-		return fmt.Sprintf("%.3g days", seconds/86400)
-	}
-	return human.Seconds(seconds)
 }

@@ -35,8 +35,8 @@ func (o *words) write(w io.Writer) error {
 	f := o.Figures
 	var b strings.Builder
 	paragraph(&b, "Crawl", fmt.Sprintf("%s (%s): %s pages in %s, %s links, %s unique URLs, %s of them queued",
-		strings.Join(f.Dirs, ", "), f.State, outlook.Rough(f.Pages), human.Seconds(f.Whole.Active),
-		outlook.Rough(f.Links), outlook.Rough(f.Unique), outlook.Rough(f.Queued)))
+		strings.Join(f.Dirs, ", "), f.State, human.Rough(f.Pages), human.Seconds(f.Whole.Active),
+		human.Rough(f.Links), human.Rough(f.Unique), human.Rough(f.Queued)))
 	paragraph(&b, "Disk", o.disk())
 	paragraph(&b, "End", o.end())
 	if o.isTarget() {
@@ -70,10 +70,10 @@ func (o *words) isTarget() bool {
 
 // when writes a moment: pages, the time until then, and its date.
 func when(m *outlook.When) string {
-	text := fmt.Sprintf("at %s pages, after %s more", outlook.Rough(m.Pages), human.Seconds(m.Seconds))
+	text := fmt.Sprintf("at %s pages, after %s more", human.Rough(m.Pages), human.Seconds(m.Seconds))
 	switch {
 	case m.Seconds < 1:
-		return fmt.Sprintf("now, at %s pages", outlook.Rough(m.Pages))
+		return fmt.Sprintf("now, at %s pages", human.Rough(m.Pages))
 	case m.At.IsZero():
 		return text + " of crawling"
 	}
@@ -109,8 +109,8 @@ func (o *words) disk() string {
 // end says when the crawl ends.
 func (o *words) end() string {
 	f := o.Figures
-	flow := fmt.Sprintf("a page adds %s URLs to the queue and takes %s", outlook.Rough(o.Ahead.UniquePerPage),
-		outlook.Rough(o.Ahead.EndedPerPage))
+	flow := fmt.Sprintf("a page adds %s URLs to the queue and takes %s", human.Rough(o.Ahead.UniquePerPage),
+		human.Rough(o.Ahead.EndedPerPage))
 	switch {
 	case f.Done != "":
 		return "the crawl has ended: " + f.Done
@@ -132,8 +132,8 @@ func (o *words) end() string {
 
 // pages says when the crawl has the pages of --pages, and whether it gets there.
 func (o *words) pages() string {
-	text := fmt.Sprintf("%s pages %s, with %s on disk", outlook.Rough(o.Target), strings.TrimPrefix(when(&o.Reached),
-		"at "+outlook.Rough(o.Target)+" pages, "), human.Bytes(int64(o.DiskThen)))
+	text := fmt.Sprintf("%s pages %s, with %s on disk", human.Rough(o.Target), strings.TrimPrefix(when(&o.Reached),
+		"at "+human.Rough(o.Target)+" pages, "), human.Bytes(int64(o.DiskThen)))
 	switch {
 	case o.DiskFull != nil && o.DiskFull.Pages < o.Target:
 		text += ": more than the disk holds"
@@ -151,14 +151,14 @@ func (o *words) disksLimit() string {
 	case at <= o.Figures.Pages:
 		return "They are at their limit now."
 	default:
-		return fmt.Sprintf("They can keep up with the current rate until %s pages.", outlook.Rough(at))
+		return fmt.Sprintf("They can keep up with the current rate until %s pages.", human.Rough(at))
 	}
 }
 
 // sizes is the table of disk space.
 func (o *words) sizes() result.Table {
 	t := result.Table{Title: "Disk space",
-		Head: []string{"part", "now", fmt.Sprintf("at %s pages", outlook.Rough(o.Target))}}
+		Head: []string{"part", "now", fmt.Sprintf("at %s pages", human.Rough(o.Target))}}
 	sum := outlook.Part{Name: "total"}
 	for _, p := range o.Parts {
 		sum.Now, sum.Then = sum.Now+p.Now, sum.Then+p.Then
@@ -194,7 +194,7 @@ func (o *words) measured() result.Table {
 		{"new hosts per page", func(s *outlook.Span) float64 { return s.Hosts }, "0.101"},
 		{"new PLDs per page", func(s *outlook.Span) float64 { return s.PLDs }, "0.0141"},
 	} {
-		t.Add(r.name, outlook.Rough(r.of(&f.Recent)), outlook.Rough(r.of(&f.Whole)), outlook.Rough(r.of(&o.Ahead)),
+		t.Add(r.name, human.Rough(r.of(&f.Recent)), human.Rough(r.of(&f.Whole)), human.Rough(r.of(&o.Ahead)),
 			r.paper)
 	}
 	switch {
@@ -211,18 +211,18 @@ func (o *words) measured() result.Table {
 
 // changes is the table of what more RAM and disks would change.
 func (o *words) changes() result.Table {
-	t := result.Table{Title: fmt.Sprintf("Effect of more RAM and disks, at %s pages", outlook.Rough(o.Target)),
+	t := result.Table{Title: fmt.Sprintf("Effect of more RAM and disks, at %s pages", human.Rough(o.Target)),
 		Head: []string{"machine", "RAM", "disk", "disk speed", "bytes per link", "alpha", "disks allow",
 			"disk full at"}}
 	for i := range o.Changes {
 		c := &o.Changes[i]
 		full := "never"
 		if c.DiskFull > 0 {
-			full = outlook.Rough(c.DiskFull) + " pages"
+			full = human.Rough(c.DiskFull) + " pages"
 		}
 		t.Add(c.Name, human.Bytes(c.Machine.RAMBytes), human.Bytes(c.Machine.DiskBytes),
 			human.Bytes(int64(c.Machine.DiskRate))+"/s", fmt.Sprintf("%.1f", c.LinkBytes), fmt.Sprintf("%.2f", c.Alpha),
-			outlook.Rough(c.DiskPages)+" pages/s", full)
+			human.Rough(c.DiskPages)+" pages/s", full)
 	}
 	return t
 }

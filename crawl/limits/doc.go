@@ -1,4 +1,4 @@
-// Package limits is a room of the running crawl: it has the limits of requests a second, bytes a second and
+// Package limits is a room of the running crawl: it has the limits of requests per second, bytes per second and
 // concurrent exchanges that are in force, by the options or by the operator.
 //
 // The dispatcher asks Wait before it asks package polite for a grant. So a grant never waits for a limit, and

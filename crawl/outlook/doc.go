@@ -13,7 +13,7 @@
 //
 // Figures for each page (links, the unique share p, misses of the RAM cache, output) are those of the last hours in
 // which the crawl ran (Recent). A page takes URLs from the queue and adds l·p new ones. As p falls while the
-// crawl grows (figure 7a of the paper), new URLs a page follow a power of the pages; its exponent comes from the
+// crawl grows (figure 7a of the paper), new URLs per page follow a power of the pages; its exponent comes from the
 // last two doublings of the crawl. The crawl ends when the queue is empty.
 //
 // Disk space is what is measured now and what the pages to come add: output by its measured growth, queues by the

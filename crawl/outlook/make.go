@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"drumbeat/crawl/plan"
 	"drumbeat/internal/human"
@@ -40,7 +37,7 @@ type Outlook struct {
 	Made    time.Time `json:"made"`
 	Figures *Figures  `json:"measured"`
 	Ahead   Span      `json:"ahead"`  // figures of the next pages
-	Fade    float64   `json:"fade"`   // how new URLs a page fall from there, as Figures.Fade
+	Fade    float64   `json:"fade"`   // how new URLs per page fall from there, as Figures.Fade
 	Target  float64   `json:"target"` // pages for which sizes and changes are computed
 	// Beyond says that the queue is empty before Target: sizes and changes are those of a crawl of a wider web, with
 	// the figures of the whole crawl so far.
@@ -83,7 +80,7 @@ const (
 	assumedDiskRate = 150e6
 	// usualURLBytes is b in the paper, for a crawl that has found no URL.
 	usualURLBytes = 110
-	// leastLinks stands for the links a page of a crawl that follows none.
+	// leastLinks stands for the links per page of a crawl that follows none.
 	leastLinks = 1e-6
 )
 
@@ -317,22 +314,10 @@ func works(u Use) bool {
 	return u.Name == snapshot.SlotRead.String() || u.Name == snapshot.SlotWork.String()
 }
 
-// Rough writes a number for people with three digits that count, such as 0.123, 4.56, 78,900 or 1.2e9.
-func Rough(v float64) string {
-	if v >= 1e7 || v != 0 && math.Abs(v) < 1e-4 {
-		return strings.NewReplacer("e+0", "e", "e+", "e", "e-0", "e-").Replace(strconv.FormatFloat(v, 'g', 3, 64))
-	}
-	if v < 1000 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	scale := math.Pow(10, math.Floor(math.Log10(v))-2)
-	return humanize.Comma(int64(math.Round(v/scale) * scale))
-}
-
 // limit says what limits the crawl now.
 func (o *Outlook) limit() string {
 	first, busy := o.Figures.idle(), o.Figures.busy()
-	disks := fmt.Sprintf(" By the model, the disks allow %s pages/s.", Rough(o.Changes[0].DiskPages))
+	disks := fmt.Sprintf(" By the model, the disks allow %s pages/s.", human.Rough(o.Changes[0].DiskPages))
 	text := limits[first.Name]
 	switch {
 	case busy == 0 && first.Name == "":
@@ -375,12 +360,13 @@ func (o *Outlook) note() {
 			"nothing else may be faster. --measure measures them.")
 	}
 	if o.Beyond {
-		add("The web in scope has fewer pages: the queue is empty at %s. Sizes at %s pages assume a wider web "+
-			"with the figures of the crawl so far and a constant p.", Rough(o.End.Pages), Rough(o.Target))
+		add("The web in scope has fewer pages: the queue is empty at %s. Sizes at %s pages assume a wider "+
+			"web with the figures of the crawl so far and a constant "+
+			"p.", human.Rough(o.End.Pages), human.Rough(o.Target))
 	}
 	if o.Target > 10*f.Pages {
-		add("%s pages are %s times the pages so far: the sizes are rough estimates.", Rough(o.Target),
-			Rough(o.Target/f.Pages))
+		add("%s pages are %s times the pages so far: the sizes are rough estimates.", human.Rough(o.Target),
+			human.Rough(o.Target/f.Pages))
 	}
 	if f.Recent.Pages < 5*LeastPages || f.Whole.Active < time.Hour.Seconds() {
 		add("The crawl is young: %s and %s. Ask again later for better figures.",

@@ -174,7 +174,7 @@ func TestBeyond(t *testing.T) {
 		"The web in scope has fewer pages: the queue is empty at") {
 		t.Errorf("full %+v, notes %q", o.DiskFull, o.Notes)
 	}
-	// 5.3 URLs a page more in the queues, 30 bytes each.
+	// 5.3 URLs per page more in the queues, 30 bytes each.
 	if queues := o.Parts[1]; math.Abs(queues.Then/((6.49-1.19)*30*99e9)-1) > 0.1 {
 		t.Errorf("queues %+v", queues)
 	}

@@ -50,7 +50,7 @@ type Figures struct {
 
 	Recent Span `json:"recent"`
 	Whole  Span `json:"whole"`
-	// Fade is how new URLs a page fall: as the number of pages to the power of -Fade. 0 if they do not fall.
+	// Fade is how new URLs per page fall: as the number of pages to the power of -Fade. 0 if they do not fall.
 	Fade float64 `json:"fade"`
 	Uses []Use   `json:"uses"` // of connection slots in Recent, the largest first
 
@@ -226,7 +226,7 @@ func (s *series) burst(i, step int) int {
 	return i
 }
 
-// fade compares the new URLs a page of the last two doublings of the crawl.
+// fade compares the new URLs per page of the last two doublings of the crawl.
 func (s *series) fade() float64 {
 	end, last := s.now("pages_total"), s.last()
 	half, quarter := s.from("pages_total", end/2), s.from("pages_total", end*3/4)
@@ -238,7 +238,7 @@ func (s *series) fade() float64 {
 	return max(0, math.Log(early/late)/math.Log(lateAt/earlyAt))
 }
 
-// newURLs returns the new URLs a page between two samples, and the number of pages in the middle.
+// newURLs returns the new URLs per page between two samples, and the number of pages in the middle.
 func (s *series) newURLs(from, to int) (perPage, at float64) {
 	from, to = s.burst(from, 1), s.burst(to, -1)
 	a, b := s.at("pages_total", from), s.at("pages_total", to)

@@ -160,10 +160,12 @@ type Forecast struct {
 // Lines is a short description of the forecast for the start of a crawl.
 func (f *Forecast) Lines() []string {
 	lines := []string{
-		fmt.Sprintf("%.3g pages have %.3g links, %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
-			f.Load.Pages, f.Links, f.Unique, f.Collisions, human.Bytes(f.DiskBytes)),
-		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f),"+
-			" %.3g passes", f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
+		fmt.Sprintf("%s pages have %s links and %s unique URLs (%s expected key collisions), and need %s of disk",
+			human.Rough(f.Load.Pages), human.Rough(f.Links), human.Rough(f.Unique), human.Rough(f.Collisions),
+			human.Bytes(f.DiskBytes)),
+		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's "+
+			"design: %.2f), %s", f.Cost.Bytes(), f.Alpha, f.PaperAlpha,
+			human.Counted(int64(math.Ceil(f.Cost.Passes)), "pass", "passes")),
 	}
 	if !f.Fits {
 		lines = append(lines, "that is more than --disk: fetching will pause before the end")
@@ -267,25 +269,25 @@ func (f *Forecast) disk(p *Plan) {
 		f.Disk = append(f.Disk, Amount{name, amount(bytes), of})
 		f.DiskBytes += amount(bytes)
 	}
-	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it",
-		f.Unique, f.Cost.CacheBytes/f.Unique))
+	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%s keys of %.2f bytes, twice while a pass replaces it",
+		human.Rough(f.Unique), f.Cost.CacheBytes/f.Unique))
 	during := min(1, f.Rate/f.SeenRate) // share of a pass's links that arrive while it runs
 	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes,
-		fmt.Sprintf("%.3g links, %.0f %% more during a pass", f.Cost.PassTuples, math.Ceil(100*during)))
+		fmt.Sprintf("%s links, %.0f %% more during a pass", human.Rough(f.Cost.PassTuples), math.Ceil(100*during)))
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
-		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
-	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+		fmt.Sprintf("%s URLs known but not fetched, text at %.3g:1", human.Rough(waiting), l.TextRatio))
+	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), human.Rough(edges)+" edges, twice")
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes), plds), human.Rough(plds)+" PLDs, twice")
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
 		amount(edges*star.SupportTrafficPerEdge)
 	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
-	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
+	add("names", 2*names, fmt.Sprintf("%s hosts, %s PLDs, twice", human.Rough(hosts), human.Rough(plds)))
 	if o.ContentSeen != state.ContentOff {
 		bodies := l.RequestsPerPage * l.Pages
-		add("contents", 2*bodies*contentBytes(l), fmt.Sprintf("%.3g bodies, twice", bodies))
+		add("contents", 2*bodies*contentBytes(l), human.Rough(bodies)+" bodies, twice")
 		add("pages that wait for it", float64(p.ContentDiskBytes), "at most")
 	}
-	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
+	add("RobotsCache", 2*hosts*planRobotsBytes, human.Rough(hosts)+" hosts, twice")
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(RequestedShape(), hosts), "the same hosts, twice")
 	stock := max(o.LeastStock, int64(p.PoliteItems))
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%s ahead of the connections at most",
@@ -293,14 +295,14 @@ func (f *Forecast) disk(p *Plan) {
 	add("checkpoints", 2*float64(p.BufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
 		f.OutputBytes = amount(l.Pages * l.PageBytes)
-		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
+		add("WARC files and indexes", l.Pages*l.PageBytes, human.Rough(l.PageBytes)+" bytes per page")
 	}
 	if o.CrawlLog != state.LogOff {
 		lines := max(0, l.RequestsPerPage-1) * l.Pages
 		if o.CrawlLog == state.LogAll {
 			lines += l.Pages
 		}
-		add("crawl log", lines*planLogBytes, fmt.Sprintf("%.3g lines", lines))
+		add("crawl log", lines*planLogBytes, human.Rough(lines)+" lines")
 	}
 	f.Fits = f.DiskBytes <= p.DiskBytes
 }
@@ -334,7 +336,7 @@ func (f *Forecast) pageIO(p *Plan) {
 		URLBytes: l.URLBytes}
 	queues := model.RateBound()
 	add("URLseen", f.Cost.Bytes()*l.Misses*l.LinksPerPage,
-		fmt.Sprintf("%.1f bytes for each of %.3g links", f.Cost.Bytes(), l.Misses*l.LinksPerPage))
+		fmt.Sprintf("%.1f bytes for each of %s links", f.Cost.Bytes(), human.Rough(l.Misses*l.LinksPerPage)))
 	add("BEAST", queues/l.TextRatio, "2b(2L-1), Theorem 7, text compressed")
 	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
 	add("RobotsCache", 2*l.RequestsPerPage*l.URLBytes, "in buckets, once per request")
@@ -342,7 +344,7 @@ func (f *Forecast) pageIO(p *Plan) {
 	if o.ContentSeen != state.ContentOff {
 		// A pass rewrites the store, which on average is half as large as at the end.
 		passes := l.RequestsPerPage * l.Pages / p.contentTuples(l)
-		add("contents", l.RequestsPerPage*contentBytes(l)*(2+passes), fmt.Sprintf("%.3g passes", passes))
+		add("contents", l.RequestsPerPage*contentBytes(l)*(2+passes), human.Rough(passes)+" passes")
 	}
 	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that entered buffers, at most twice")
 	if o.Store {
@@ -360,7 +362,7 @@ func (p *Plan) RAM() []Amount {
 		{Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
 		{Name: "cache of recent names", Bytes: p.NameCacheBytes},
 		{Name: "URLs in RAM", Bytes: p.PoliteBytes,
-			Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)},
+			Of: "of the Go heap: " + human.Rough(float64(p.PoliteBytes)/politeHostBytes) + " hosts"},
 		{Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
 	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -91,6 +92,18 @@ func Counted[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](n 
 
 // Count returns a number with separators.
 func Count(n int64) string { return humanize.Comma(n) }
+
+// Rough writes a number for people with three digits that count, such as 0.123, 4.56, 78,900 or 1.2e9.
+func Rough(v float64) string {
+	if v >= 1e7 || v != 0 && math.Abs(v) < 1e-4 {
+		return strings.NewReplacer("e+0", "e", "e+", "e", "e-0", "e-").Replace(strconv.FormatFloat(v, 'g', 3, 64))
+	}
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	scale := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return humanize.Comma(int64(math.Round(v/scale) * scale))
+}
 
 // Bytes writes a number of bytes with two digits or more and a binary unit, such as 1.5 GiB, 12 GiB and 512 MiB; a
 // negative one as 0 B. All texts for people have this form. Values that a program reads back are exact instead.

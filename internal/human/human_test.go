@@ -36,3 +36,12 @@ func TestCounted(t *testing.T) {
 		}
 	}
 }
+
+func TestRough(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 0.1234: "0.123", 4.559: "4.56", 999.4: "999", 78_912: "78,900",
+		9_994_000: "9,990,000", 12_345_678: "1.23e7", 6.56e9: "6.56e9", 1e12: "1e12", 0.0000118: "1.18e-5"} {
+		if got := Rough(n); got != want {
+			t.Errorf("%v: %q, want %q", n, got, want)
+		}
+	}
+}

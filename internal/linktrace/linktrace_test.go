@@ -144,7 +144,7 @@ func TestOldVersion(t *testing.T) {
 	must(t, err)
 	if pages, links := sum.Rates(); !slices.Equal(keys, []uint64{0x0102030405060708, 0, 0xffffffffffffffff}) ||
 		pages != 0 || links != 0 {
-		t.Errorf("got %x, %v pages/s, %v links a page", keys, pages, links)
+		t.Errorf("got %x, %v pages/s, %v links per page", keys, pages, links)
 	}
 	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil ||
 		!strings.Contains(err.Error(), "format version 1") {
@@ -173,7 +173,7 @@ func TestRates(t *testing.T) {
 		must(t, err)
 		if rate, links := sum.Rates(); math.Abs(rate-100) > 1 || math.Abs(links-40) > 0.4 ||
 			sum.HostDelay != time.Second {
-			t.Errorf("%v pages/s, %v links a page, delay %v; want 100, 40, 1s", rate, links, sum.HostDelay)
+			t.Errorf("%v pages/s, %v links per page, delay %v; want 100, 40, 1s", rate, links, sum.HostDelay)
 		}
 	})
 }

@@ -43,7 +43,7 @@ const attemptsPerUpload = 5
 const (
 	callTime     = time.Minute
 	completeTime = 10 * time.Minute
-	slowest      = 32 << 10 // bytes a second
+	slowest      = 32 << 10 // bytes per second
 )
 
 // Sum returns the checksums of a file.

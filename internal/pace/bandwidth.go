@@ -54,7 +54,7 @@ const (
 	meanOf      = 32
 )
 
-// Bandwidth enforces a schedule of bits a second. Meters read in the order in which they ask. The gate
+// Bandwidth enforces a schedule of bits per second. Meters read in the order in which they ask. The gate
 // (Ready, Take, Give), for one goroutine, delays exchanges that would only wait. Safe for concurrent use;
 // nil has no limit.
 type Bandwidth struct {

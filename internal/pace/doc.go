@@ -1,4 +1,4 @@
-// Package pace limits the speed of a crawl by a schedule of the local time: pages a second, bits a second,
+// Package pace limits the speed of a crawl by a schedule of the local time: pages per second, bits per second,
 // and concurrent connections.
 //
 // The paper has no such limits: its machine had its own network. They follow the speed control of Polybot

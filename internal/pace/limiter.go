@@ -100,7 +100,7 @@ func (l *limiter) set(s Schedule, now time.Time) {
 	l.advance(now)
 }
 
-// Rate enforces a schedule of pages a second. One goroutine uses Ready and Take; any may use Give. The nil
+// Rate enforces a schedule of pages per second. One goroutine uses Ready and Take; any may use Give. The nil
 // Rate has no limit.
 type Rate struct {
 	l    limiter

@@ -13,8 +13,8 @@ type Unit uint8
 
 // The units.
 const (
-	Pages       Unit = iota // pages a second; may be fractional
-	Bits                    // bits a second
+	Pages       Unit = iota // pages per second; may be fractional
+	Bits                    // bits per second
 	Connections             // concurrent exchanges; whole numbers
 )
 

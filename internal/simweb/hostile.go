@@ -78,7 +78,7 @@ func HostileKinds() []HostileKind {
 		{"endless-body", "pages and trailers without end"},
 		{"endless-head", "response heads without end"},
 		{"trickle", "one byte a second, or silence within a response"},
-		{"slow-farm", "a hundred hosts with endless pages at 400 bytes a second"},
+		{"slow-farm", "a hundred hosts with endless pages at 400 bytes per second"},
 		{"bombs", "small bodies that decompress to huge ones"},
 		{"huge-pages", "pages with very many links, tags or attributes"},
 		{"redirects", "loops, long chains, and redirects to nowhere"},

@@ -6,7 +6,7 @@ var layers = map[string]layer{
 	"disk":           {0, nil},
 	"disk/memfs":     {1, []string{"disk"}}, // for tests
 	"weburl":         {0, nil},
-	"botauth":        {0, nil},
+	"botauth":        {1, []string{"internal/human"}},
 	"dnscache":       {5, []string{"internal/list"}},
 	"internal/pace":  {0, nil},
 	"internal/ports": {0, nil},
@@ -78,7 +78,7 @@ var layers = map[string]layer{
 	"admit": {26,
 		[]string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
 			"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
-	"state/changes":   {10, []string{"disk"}},
+	"state/changes":   {10, []string{"disk", "internal/human"}},
 	"crawl/strategy":  {10, []string{"weburl"}},
 	"state/metrics":   {28, []string{"state/snapshot", "state/condition", "state", "internal/histogram"}},
 	"state/condition": {27, []string{"cluster", "internal/human", "state", "state/snapshot"}},
@@ -179,7 +179,7 @@ var layers = map[string]layer{
 		"internal/ports", "internal/simweb", "state"}},
 
 	"admin/prom":        {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":         {0, nil},
+	"admin/web":         {26, []string{"state"}},
 	"admin/e2e":         {43, []string{"admin/web", "cmd/term"}}, // for tests
 	"state/report/page": {0, nil},
 	"state/sitereport":  {1, []string{"internal/human"}},
@@ -238,7 +238,7 @@ var layers = map[string]layer{
 		"cluster/nats", "internal/human", "state/condition"}},
 	"cmd/plan": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/outlook",
 		"crawl/plan", "disk", "internal/human", "star"}},
-	"cmd/doctor": {46, []string{"bench/disk", "bench/result", "botauth", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
+	"cmd/doctor": {46, []string{"bench/disk", "botauth", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
 		"admit", "disk", "dnscache", "internal/bug", "internal/pace",
 		"internal/human"}},
 	"cmd/export": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human",

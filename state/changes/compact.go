@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // The limits of the file's size.
@@ -30,24 +31,21 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	text := fmt.Sprintf("the journal of changes has room for %d more bytes, and this change takes %d",
-		max(0, e.Room), e.Need)
+	text := fmt.Sprintf("the journal of changes has %s free, and this change needs %s",
+		human.Bytes(e.Room), human.Bytes(e.Need))
 	if !e.Lines {
-		return text +
-			"; unlike seeds, changes in force keep their room: write rules into a file of --blacklist or --rules " +
-			"(SIGHUP reads it), and host delays and budgets into that of --sites; then start the crawl again"
+		return text + ". Changes in force fill it. Write rules into the file of --blacklist or --rules, " +
+			"and host delays and budgets into the file of --sites, and start the crawl again"
 	}
 	if e.Waiting+e.Unsaved == 0 {
-		return text +
-			"; no seeds or URLs wait in it, so changes in force fill it: give fewer lines in one change, " +
-			"or the lines to --seeds at the next start"
+		return text + ". Changes in force fill it. Give fewer lines at once, or add them to the file of " +
+			"--seeds and start the crawl again"
 	}
-	return text + fmt.Sprintf(
-		"; it keeps %d bytes of seeds and enqueued URLs: of %d changes that the crawl has yet to feed, and of "+
-			"%d that it has fed since its last checkpoint. A change leaves at the first checkpoint after "+
-			"it has been fed. "+
-			"Give fewer lines now, or the same ones later (`drumbeat ctl checkpoint` makes a checkpoint at once)",
-		e.LineSize, e.Waiting, e.Unsaved)
+	return text + fmt.Sprintf(". It keeps %s of seeds and enqueued URLs: %s to feed, and %s fed since the "+
+		"last checkpoint, which frees the space. Run drumbeat ctl checkpoint and try again, or give fewer "+
+		"lines at once",
+		human.Bytes(e.LineSize), human.Counted(e.Waiting, "change", "changes"),
+		human.Counted(e.Unsaved, "change", "changes"))
 }
 
 // Saved notes that a durable checkpoint names seq as the last change whose lines have been fed. So no crash feeds

@@ -62,7 +62,7 @@ func TestFullOfSeeds(t *testing.T) {
 	j := sized(t, fsys, int64(most), 0)
 	n, full := fill(t, j)
 	if n != most || full == nil || full.Room < 0 || full.Room > full.Need || full.Waiting != n || full.Unsaved != 0 ||
-		!strings.Contains(full.Error(), fmt.Sprintf("of %d changes that the crawl has yet to feed", n)) {
+		!strings.Contains(full.Error(), fmt.Sprintf(": %d changes to feed", n)) {
 		t.Fatalf("%d changes of seeds, then %+v: %v", n, full, full)
 	}
 	others := []Change{{Op: OpPause}, {Op: OpBlock, Rule: "- pld a.example"}, {Op: OpLimits, Rate: "5"}, {Op: OpDrain},

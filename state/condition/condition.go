@@ -423,7 +423,7 @@ func (v *view) state() Condition {
 	return out
 }
 
-// Rate writes a number of pages a second for people: below one a second, the time for a page.
+// Rate writes a number of pages per second for people: below one per second, the time for a page.
 func Rate(perSecond float64) string {
 	switch {
 	case perSecond <= 0:

@@ -76,7 +76,7 @@ func LeftOf(s *snapshot.Snapshot) (list []Rest) {
 			list[len(list)-1].Reason = why
 		}
 	}
-	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget admits more pages of their domains")
+	add(s.Place(state.PlaceOverBudget), "over budget", "a larger --budget allows more pages of their domains")
 	add(s.Place(state.PlaceHeld), "forbidden by flags", "--allow-net and --ports admit addresses and ports")
 	add(s.Place(state.PlaceContent), "fetched, not compared yet", "the same command stores them")
 	slices.SortFunc(list, func(a, b Rest) int {

@@ -54,7 +54,7 @@ func TestExplainNotStored(t *testing.T) {
 			reports, err := x.URLs([]string{"http://a.test/"})
 			must(t, err)
 			if why := strings.Join(reports[0].Why, "\n"); !strings.Contains(why,
-				"its response is not stored: the page asks for that") {
+				"its response is not stored, because the page asks for that") {
 				t.Errorf("%v: %s", log, why)
 			}
 		})

@@ -65,12 +65,12 @@ func (v *view) readRules(run *state.LastRun) {
 	}
 	rules, err := admit.ReadRules(r.Meter, scope.Rules, r.Suffixes, run.Rules, v.m.Frozen.KeepEscapes)
 	if err != nil {
-		fault("its rules can't be read", err)
+		fault("its rules cannot be read", err)
 	}
 	blacklist, err := admit.ReadRules(r.Meter, scope.Blacklist, r.Suffixes, run.Blacklist, v.m.Frozen.KeepEscapes,
 		admit.Blocked(v.r.Set.Path(0, state.ChangesName), v.changed.Blocked)...)
 	if err != nil {
-		fault("its blacklist can't be read", err)
+		fault("its blacklist cannot be read", err)
 	}
 	v.links.Lists.Rules.Store(rules)
 	v.links.Lists.Blacklist.Store(blacklist)

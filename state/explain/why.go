@@ -57,7 +57,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	case PlaceNotScanned:
 		return say("in URLseen: waiting, fetched or refused; --fast does not search for its place")
 	case PlaceUnknown:
-		return say("not found, but files that may hold it can't be read: drumbeat audit --deep lists all damage")
+		return say("not found, but files that may contain it cannot be read: drumbeat audit --deep lists all damage")
 	case PlaceEnded:
 		return v.whyEnded(rep)
 	case state.PlaceUnstreamed.String():
@@ -89,7 +89,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return say("not allowed by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix "+
 			"tries it again", reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
-		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
+		return say("fetched; waits in the store of contents, whose next pass checks whether its body was seen before")
 	case state.PlaceFetched.String():
 		why := say("fetched %s", v.when(rep.Ended.Time))
 		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 &&
@@ -168,9 +168,9 @@ func (v *view) askingText(o *OriginReport) string {
 }
 
 // whyNotStored lists what keeps a response out of the indexes of a crawl that stores pages.
-const whyNotStored = "its response is not stored: the page asks for that (--robots-meta " +
-	"noarchive=drop,noindex=drop), its site refuses a use of it (--usage), the hook answered " +
-	"keep: false, or --store leaves it out; the metadata record of the page says which (stored)"
+const whyNotStored = "its response is not stored, because the page asks for that (--robots-meta), its site " +
+	"refuses a use of it (--usage), the hook answered keep: false, or --store leaves it out; stored in the " +
+	"page's metadata record says which"
 
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
 func (v *view) whyEnded(rep *URLReport) []string {
@@ -195,8 +195,8 @@ func (v *view) whyEnded(rep *URLReport) []string {
 	case v.r.Out.Len() == 0:
 		why = append(why, "the crawl's output is in separate directories: give them with --out")
 	default:
-		why = append(why, "not in the crawl log or the indexes: files were moved away, "+
-			"or an earlier run logged less (--crawl-log all logs every URL), or "+whyNotStored)
+		why = append(why, "not in the crawl log or the indexes: files were moved away, an earlier run "+
+			"logged less (--crawl-log all logs every URL), or "+whyNotStored)
 	}
 	return why
 }
@@ -214,10 +214,10 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 	case !d.Allowed && d.Rule != "":
 		why = append(why, fmt.Sprintf("robots.txt forbids it: %q", d.Rule))
 	case o.State == "unreachable":
-		why = append(why, fmt.Sprintf(
-			"robots.txt is unreachable (%s): nothing is fetched; next request from %s", o.failed(), v.when(o.RetryAt)))
+		why = append(why, fmt.Sprintf("robots.txt is unreachable (%s), so nothing is fetched; next request from %s",
+			o.failed(), v.when(o.RetryAt)))
 	case o.State == "no host" || o.State == "forbidden":
-		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
+		why = append(why, fmt.Sprintf("the host cannot be reached: %s, until %s", o.State, v.when(o.Expires)))
 	case o.Stale:
 		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%s); an earlier copy applies",
 			human.Counted(o.Failures, "failure", "failures")))

@@ -52,9 +52,9 @@ func (m *mover) check() error {
 		moved.Merge(n.m.Accounts.Moved)
 	}
 	if moved != (weburl.Sum{}) {
-		return fmt.Errorf("move: repairs have lost URLs that were done on other nodes than their owners, or records "+
-			"of them: the accounts of moved URLs add up to %d, not 0. Slots that return to "+
-			"such a node would not balance there, so none move any more: %w", moved.N, state.ErrIncompatible)
+		return fmt.Errorf("move: repairs have lost URLs that moved between nodes: their accounts add up to "+
+			"%d, not 0. If slots returned to their former node, its audit would fail, so no slot can move "+
+			"any more: %w", moved.N, state.ErrIncompatible)
 	}
 	for _, n := range m.nodes {
 		if !n.gives && !n.gets {
@@ -107,15 +107,15 @@ func (n *node) check() error {
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:
-		return refuse("slots of crawls with several lanes (--priority lanes) do not move")
+		return refuse("slots of crawls with several lanes (--priority lanes) cannot move")
 	case m.Frozen.Walk || stars == nil || stars.Support != nil:
-		return refuse("slots of random walks and of crawls with --budget supporters do not move")
+		return refuse("slots of random walks and of crawls with --budget supporters cannot move")
 	case a.Counters[state.CountScheduled] > 0:
-		return refuse("slots of crawls that visit pages again (--recrawl) do not move")
+		return refuse("slots of crawls that visit pages again (--recrawl) cannot move")
 	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
-		return refuse("slots of crawls with enqueued URLs do not move")
+		return refuse("slots of crawls with enqueued URLs cannot move")
 	case a.Places[state.PlaceContent].N > 0:
-		return refuse("%s for the store of contents: start the node and stop it again",
+		return refuse("%s in the store of contents: start the node and stop it again",
 			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
 	case rendering:
 		return refuse("pages wait for the browser: start the node, wait until none is left, and stop it")
@@ -130,8 +130,8 @@ func (n *node) check() error {
 		return err
 	}
 	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
-		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not " +
-			"move: remove them, and set them again after the move")
+		return refuse("the operator has set host delays, budgets of PLDs or a blacklist on this node, and " +
+			"these do not move: remove them, and set them again after the move")
 	}
 	return nil
 }

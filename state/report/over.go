@@ -190,7 +190,7 @@ func (o *over) axis() string {
 	return name + " of running time"
 }
 
-// rates returns the charts of the paper's figure 6: pages a second and the download rate, over the time in which the
+// rates returns the charts of the paper's figure 6: pages per second and the download rate, over the time in which the
 // crawl ran.
 func (o *over) rates() []page.Chart {
 	pages, bits := page.Line{Name: "pages/s"}, page.Line{Name: "Mbit/s"}

@@ -17,7 +17,7 @@ import (
 
 var began = time.Date(2026, 11, 22, 12, 30, 0, 0, time.UTC)
 
-// written writes a history of hours: a crawl of 10 pages a second that waits for politeness in the first hour
+// written writes a history of hours: a crawl of 10 pages per second that waits for politeness in the first hour
 // and for merges later, with a crash after half of the time that sets the totals back.
 func written(t *testing.T, hours int) disk.FS {
 	t.Helper()

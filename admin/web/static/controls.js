@@ -10,6 +10,16 @@ import { OPS } from "./words.js";
 const enc = encodeURIComponent;
 const AGAIN = "URLs in BEAST's queues after the current one are placed again.";
 
+const labelled = (label, field) => el("label", {}, label, field);
+
+// nameField is a field for a host, PLD or network.
+const nameField = (label, name, placeholder) =>
+  labelled(label, el("input", { name, placeholder, required: true, autocapitalize: "none", spellcheck: "false" }));
+
+// choice is a field with a list of values and their texts.
+const choice = (label, name, options) =>
+  labelled(label, el("select", { name }, ...Object.entries(options).map(([value, words]) => el("option", { value, text: words }))));
+
 export class Controls {
   // changed is called after a change, to ask for limits and changes again.
   constructor(changed) {
@@ -138,7 +148,7 @@ export class Controls {
 
   limits() {
     const field = (name, label, placeholder) =>
-      el("label", {}, label, el("input", { name, placeholder, autocomplete: "off", maxlength: 500 }));
+      labelled(label, el("input", { name, placeholder, autocomplete: "off", maxlength: 500 }));
     return this.card(
       "Limits",
       [
@@ -175,9 +185,7 @@ export class Controls {
     return this.card(
       "Add seeds",
       [
-        el(
-          "label",
-          {},
+        labelled(
           "URLs or hosts, one per line",
           el("textarea", { name: "seeds", rows: 4, required: true, spellcheck: "false" }),
         ),
@@ -222,21 +230,8 @@ export class Controls {
     return this.card(
       "Delay of a host",
       [
-        el(
-          "label",
-          {},
-          "Host",
-          el("input", {
-            name: "host",
-            required: true,
-            placeholder: "www.example.com",
-            autocapitalize: "none",
-            spellcheck: "false",
-          }),
-        ),
-        el(
-          "label",
-          {},
+        nameField("Host", "host", "www.example.com"),
+        labelled(
           "Seconds",
           el("input", { name: "delay", type: "number", min: 0, step: "any", required: true, placeholder: "120" }),
         ),
@@ -262,30 +257,8 @@ export class Controls {
     return this.card(
       "Block",
       [
-        el(
-          "label",
-          {},
-          "Kind",
-          el(
-            "select",
-            { name: "kind" },
-            ...["host", "pld", "net"].map((k) =>
-              el("option", { value: k, text: { host: "Host", pld: "PLD", net: "Network" }[k] }),
-            ),
-          ),
-        ),
-        el(
-          "label",
-          {},
-          "Name or address",
-          el("input", {
-            name: "value",
-            required: true,
-            placeholder: "example.com",
-            autocapitalize: "none",
-            spellcheck: "false",
-          }),
-        ),
+        choice("Kind", "kind", { host: "Host", pld: "PLD", net: "Network" }),
+        nameField("Name or address", "value", "example.com"),
       ],
       "Block",
       (v) => this.askBlock(v.kind + " " + v.value),
@@ -311,21 +284,8 @@ export class Controls {
     return this.card(
       "Pin a budget",
       [
-        el(
-          "label",
-          {},
-          "PLD",
-          el("input", {
-            name: "pld",
-            required: true,
-            placeholder: "example.com",
-            autocapitalize: "none",
-            spellcheck: "false",
-          }),
-        ),
-        el(
-          "label",
-          {},
+        nameField("PLD", "pld", "example.com"),
+        labelled(
           "URLs per queue",
           el("input", { name: "budget", type: "number", min: 1, step: 1, required: true, placeholder: "500" }),
         ),
@@ -348,7 +308,7 @@ export class Controls {
 
   functions() {
     const number = (name, label, placeholder) =>
-      el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
+      labelled(label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
     const kinds = ["paper", "equal", "popular", "inverse", "proportional", "supporters"];
     const back = el("button", {
       type: "button",
@@ -365,16 +325,7 @@ export class Controls {
     const card = this.card(
       "Budget function",
       [
-        el(
-          "label",
-          {},
-          "Function",
-          el(
-            "select",
-            { name: "function" },
-            ...kinds.map((value) => el("option", { value, text: sentence(value) })),
-          ),
-        ),
+        choice("Function", "function", Object.fromEntries(kinds.map((k) => [k, sentence(k)]))),
         number("default", "Least", "10"),
         number("max", "Most", "10000"),
       ],
@@ -420,19 +371,8 @@ export class Controls {
     const card = this.card(
       "Priority",
       [
-        el(
-          "label",
-          {},
-          "First",
-          el(
-            "select",
-            { name: "priority" },
-            ...Object.entries(PRIORITIES).map(([value, words]) => el("option", { value, text: words })),
-          ),
-        ),
-        el(
-          "label",
-          {},
+        choice("First", "priority", PRIORITIES),
+        labelled(
           "Weights of the lanes",
           el("input", { name: "weights", placeholder: "8 4 2 1", inputmode: "numeric", autocomplete: "off", maxlength: 200 }),
         ),

@@ -5,7 +5,7 @@ import { frame, open } from "./dialogs.js";
 import { bytes, clock, count, duration, instant, localTimes, NONE, sentence, utc } from "./format.js";
 import { get } from "./live.js";
 import { facts } from "./structures.js";
-import { PLACES, placeText, REASONS, TERMS } from "./words.js";
+import { PLACES, placeText, reasonMore, reasonText, TERMS } from "./words.js";
 
 const PLACE_WORDS = {
   ...PLACES,
@@ -96,7 +96,7 @@ function linkNow(link) {
     "section",
     {},
     el("h3", { text: "A link to it now" }),
-    el("p", { text: "The crawl would " + (link.taken ? "take it" : "not take it") + (why ? ": " + why : "") + "." }),
+    el("p", { text: "The crawl would " + (link.taken ? "follow it" : "not follow it") + (why ? ": " + why : "") + "." }),
   );
 }
 
@@ -115,7 +115,7 @@ function ofURL(r) {
     e &&
       part("Result", [
         ["Status", some(e.status, String)],
-        ["Reason", e.reason, REASONS[e.reason]],
+        ["Reason", reasonText(e.reason), reasonMore(e.reason)],
         ["Type", e.mime],
         ["Time", at(e.time), null, full(e.time)],
         ["Address", e.ip],
@@ -132,7 +132,7 @@ function ofURL(r) {
       ["Found on", rec.parent_url],
       ["Attempts", some(rec.attempts)],
       ["Deferrals", some(rec.waits)],
-      ["Last reason", rec.reason, REASONS[rec.reason]],
+      ["Last reason", reasonText(rec.reason), reasonMore(rec.reason)],
       ["Redirects", some(rec.redirects)],
     ]),
     r.verdict &&
@@ -166,7 +166,7 @@ function ofHost(r) {
     ),
     part(
       "Deferred by reason",
-      pairs(r.deferred).map(([name, n]) => [name, count(n), REASONS[name]]),
+      pairs(r.deferred).map(([name, n]) => [reasonText(name), count(n), reasonMore(name)]),
     ),
     site(r.site),
     ...(r.origins || []).slice(0, 8).map(origin),

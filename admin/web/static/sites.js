@@ -3,10 +3,10 @@
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
 import { bytes, clock, compact, count, duration, instant, localTimes, NONE, percent, sentence, utc, wholeSeconds } from "./format.js";
 import { fillShort, none } from "./structures.js";
-import { code, REASONS, TERMS } from "./words.js";
+import { code, reasonMore, reasonText, TERMS } from "./words.js";
 
 // bars fills a list of names with numbers, largest first.
-function bars(id, values, explain, empty, kind) {
+function bars(id, values, empty, label, kind) {
   const list = Object.entries(values || {})
     .filter(([, n]) => n > 0)
     .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
@@ -20,10 +20,8 @@ function bars(id, values, explain, empty, kind) {
       name
         ? el(
             "li",
-            { class: kind ? kind(name) : null },
-            kind
-              ? el("span", {}, name, el("span", { class: "muted", text: "  " + explain(name) }))
-              : tip(name, explain(name)),
+            { class: kind?.(name) },
+            label(name),
             el("span", { class: "track" }, el("i")),
             el("b", { class: "n" }),
             el("span", { class: "n muted" }),
@@ -40,9 +38,11 @@ function bars(id, values, explain, empty, kind) {
 }
 
 export function showAnswers(s) {
-  bars("codes", s.codes, code, "No response yet", (name) => "c" + name[0]);
-  bars("refused", s.refused, (name) => REASONS[name], "No URL is refused");
-  bars("deferred", s.deferred, (name) => REASONS[name], "No URL is deferred");
+  const status = (name) => el("span", {}, name, el("span", { class: "muted", text: "  " + code(name) }));
+  bars("codes", s.codes, "No response yet", status, (name) => "c" + name[0]);
+  const cause = (name) => tip(reasonText(name), reasonMore(name));
+  bars("refused", s.refused, "No URL is refused", cause);
+  bars("deferred", s.deferred, "No URL is deferred", cause);
   const late = Math.max(s.deferredLate || 0, s.visitsLate || 0);
   text(byID("deferred-late"), late >= 2 ? "the first has been due for " + duration(late) : "");
 }

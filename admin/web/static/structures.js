@@ -202,12 +202,12 @@ function showBeast(b) {
   text(byID("beast-last"), shown.length > 1 ? nameOf(shown[shown.length - 1]) : "");
   meters("beast-share", [
     ["In the queues", waiting, compact(waiting), TERMS.beast],
-    ["Over budget (QF)", failed.urls || 0, compact(failed.urls), TERMS.qf],
+    ["Over budget (QF)", failed.urls || 0, compact(failed.urls), PLACES.failed],
   ]);
   facts(byID("beast-facts"), [
     ["Read now", "Q(" + b.current + ")", TERMS.queue],
     ["Queues ahead", count(b.horizon), TERMS.horizon],
-    ["Scans of QF", count(b.scans), TERMS.qf],
+    ["Scans of QF", count(b.scans), PLACES.failed],
     ...(several ? [["Priority", b.priority, TERMS.lane]] : []),
     ...(several ? lanes : []).map((l, i) => [
       "Lane " + i + ", weight " + count(l.weight),

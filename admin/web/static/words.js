@@ -1,4 +1,6 @@
-// The words of the crawler (its glossary) in plain English, for tooltips.
+// The words of the crawler (its glossary) in plain English, for tooltips. The server makes reasons.js.
+import { sentence } from "./format.js";
+import { REASONS } from "./reasons.js";
 
 export const PLACES = {
   unstreamed: "New URLs of the running URLseen pass. Their text is still in its log.",
@@ -43,11 +45,9 @@ export const TERMS = {
   fill: "How full each bucket is. A pass begins when a bucket is full, or early when fetching needs URLs.",
   queue: "BEAST's queue number. The crawl reads queue s; links go to queues up to s + h.",
   horizon: "The number of queues after the current one that BEAST may fill.",
-  qf: "Queue of URLs over budget. A scan reads it and places its URLs again.",
   beast: "Budget enforcement with anti-spam tactics: each queue takes at most a budget of URLs of each domain.",
   lane: "BEAST's lanes share the budgets. The first lane goes first, by the weights (--priority).",
   urlseen: "The repository of all URLs ever found. It decides which URLs are new.",
-  slots: "All allowed connections (--connections) by what they do or wait for.",
   pause: "How long a checkpoint blocked changes to the crawl's state.",
   stall: "The longest transaction while a checkpoint ran.",
   checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl continues from it.",
@@ -57,7 +57,6 @@ export const TERMS = {
   placed: "URLs of the domain that entered BEAST.",
   io: "Bytes that URLseen reads and writes per link, measured and by the paper's formulas.",
   keepfree: "Fetching pauses while a file system has less free space than this.",
-  robots: "Requests for robots.txt under way.",
 };
 
 export const SLOTS = {
@@ -75,40 +74,9 @@ export const SLOTS = {
   "new links": "The only URLs left are under way.",
 };
 
-export const REASONS = {
-  robots: "robots.txt forbids it.",
-  "no-such-host": "The name does not exist.",
-  "dns-failure": "The name servers fail for this name.",
-  "connect-failure": "The connection cannot be opened.",
-  timeout: "No answer in time.",
-  reset: "The connection ended early.",
-  tls: "The TLS handshake fails.",
-  "bad-response": "The answer is not HTTP.",
-  "head-too-large": "The response head is too large.",
-  "forbidden-address": "The address is private or reserved.",
-  "robots-unavailable": "robots.txt cannot be fetched.",
-  "host-backlog": "Its host already has its share of URLs in RAM.",
-  "network-lease": "Another node visits the network of its host.",
-  "too-many-requests": "The site answered 429 or 503.",
-  "server-error": "The site answered with another 5xx.",
-  evicted: "It left RAM to make room for hosts that can be visited sooner.",
-  "https-fallback": "The seed's https form failed, so http is tried.",
-  "await-robots": "Its robots.txt is late.",
-  "bad-record": "Its record cannot be read.",
-  "forbidden-port": "The run's flags forbid the port.",
-  unconfirmed: "The failure may be ours, so it is tried again.",
-  "lost-to-damage": "Its record was lost in a damaged file.",
-  "pld-busy": "Its domain already has its share of requests under way.",
-  payment: "The host asked for payment several times.",
-  "not-welcome": "The host refused the crawler several times.",
-  "host-backoff": "The host failed many times in a row.",
-  "host-given-up": "The host failed again after its long back-offs.",
-  "too-deep": "It is more links away from a seed than its site allows (max-depth in --sites).",
-  "host-pages": "The host reached --max-pages host.",
-  "pld-pages": "The domain reached --max-pages pld.",
-  blocked: "Its host, domain or network is blacklisted.",
-  "internal-error": "A bug of this program. Please report it.",
-};
+// reasonText returns a reason in words, reasonMore a sentence of details, if there are any.
+export const reasonText = (name) => REASONS[name]?.[0] || name;
+export const reasonMore = (name) => REASONS[name]?.[1] && sentence(REASONS[name][1] + ".");
 
 const CODES = {
   200: "OK",
