@@ -98,7 +98,7 @@ func (c *Command) newIdentity(a *term.App) (*identity, error) {
 		return nil, term.Usage(fmt.Errorf("--identity %q is not the URL of a page such as https://bot.example.org/",
 			c.Identity))
 	case c.NoNetwork:
-		return nil, term.Usage(errors.New("--identity sends requests: leave --no-network out"))
+		return nil, term.Usage(errors.New("--identity sends requests: remove --no-network"))
 	}
 	if u.Path == "" {
 		u.Path = "/"

@@ -92,7 +92,7 @@ func (i *identity) rules() []rule {
 
 // writeRules prints the rules as a table, with how to meet those that are not met.
 func writeRules(w io.Writer, rules []rule) error {
-	if _, err := io.WriteString(w, "\nWhat networks ask of crawlers that they let in:\n\n"); err != nil {
+	if _, err := io.WriteString(w, "\nRequirements of networks for the crawlers that they let in:\n\n"); err != nil {
 		return err
 	}
 	var mark, network int

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -150,7 +151,7 @@ func (i *identity) checkCard(ctx context.Context) []finding {
 	}
 	var card agentCard
 	if err := json.Unmarshal(file.body, &card); err != nil {
-		r.Now = fmt.Sprintf("%s: no agent card in JSON: %s", i.short(at), jsonCause(err))
+		r.Now = fmt.Sprintf("%s: not an agent card in JSON: %s", i.short(at), jsonCause(err))
 		r.at(fail, true, publish)
 		return []finding{r}
 	}
@@ -190,6 +191,9 @@ func (i *identity) short(u *url.URL) string {
 
 // jsonCause returns the text of an error of encoding/json for people.
 func jsonCause(err error) string {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends early"
+	}
 	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "json: "), "unexpected ")
 }
 
@@ -257,7 +261,7 @@ func readRanges(body []byte) (created time.Time, prefixes []netip.Prefix, err er
 	}
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	if err := d.Decode(&list); err != nil {
-		return created, nil, fmt.Errorf("no JSON object: %s", jsonCause(err))
+		return created, nil, fmt.Errorf("not a JSON object: %s", jsonCause(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return created, nil, fmt.Errorf("something follows the JSON object")

@@ -105,7 +105,7 @@ func (c *Command) print(w io.Writer, rep *erase.Report) error {
 		printCounts(w, "", &rep.Finished.Erased)
 	}
 	if rep.Record == nil {
-		_, err := fmt.Fprintln(w, "it was this request; nothing else was done")
+		_, err := fmt.Fprintln(w, "that was this request, so nothing else was done")
 		return err
 	}
 	verb := "erased"
@@ -135,13 +135,13 @@ func targets(r *erase.Record) string {
 // printCounts prints what an erasure removes.
 func printCounts(w io.Writer, indent string, n *erase.Counts) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, indent+format+"\n", args...) }
-	say("%s removed: %s, in all %s", human.Counted(n.Captures, "capture", "captures"),
+	say("%s removed: %s; %s in total", human.Counted(n.Captures, "capture", "captures"),
 		human.Counted(n.Records, "record", "records"), human.Bytes(n.Bytes))
 	say("%s rewritten; %s changed, %s the body of an erased one", human.Counted(n.Files, "WARC file", "WARC files"),
 		human.Counted(n.Changed, "other record", "other records"),
 		human.Counted(n.Moved, "revisit record has", "revisit records have"))
 	if n.Bodiless > 0 {
-		say("%s no body any more: it was in a WARC file that is not here",
+		say("%s no body left: it was in a WARC file that is not here",
 			human.Counted(n.Bodiless, "revisit record has", "revisit records have"))
 	}
 	if n.Outputs > 0 {

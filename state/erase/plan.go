@@ -475,8 +475,8 @@ func (x *run) planWaiting(keys *extsort.Sorter) error {
 		}
 		erased := x.t.URL(rec.URL)
 		if at.Place == state.PlaceContent && (erased || x.t.Via(rec.AppendVia(nil))) {
-			return refused("a page to erase waits for the comparison of its body, or a page that it led to: resume "+
-				"the crawl and stop it with drumbeat ctl stop, which ends these comparisons (%.200s)", rec.URL)
+			return refused("a page to erase, or a page that it led to, waits for the comparison of its body: resume "+
+				"the crawl and run drumbeat ctl stop, which completes the comparisons (%.200s)", rec.URL)
 		}
 		if !erased {
 			return nil

@@ -147,14 +147,14 @@ func (x *run) open() error {
 		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w",
 			state.ErrIncompatible)
 	case x.m.Frozen.Nodes > 0:
-		return refused("the crawl is a node of a cluster, and erase knows crawls of one node only")
+		return refused("the crawl is a node of a cluster: erase supports crawls of one node only")
 	case x.m.Frozen.Walk:
-		return refused("the crawl is a random walk, whose log has all its URLs; delete the crawl")
+		return refused("the crawl is a random walk: erase cannot change its log of URLs; delete the crawl instead")
 	case x.m.Store != nil:
-		return refused("the crawl has files in an object store, and erase knows files on local disks only")
+		return refused("the crawl has files in an object store: erase supports files on local disks only")
 	case x.m.Accounts.Orders.N > 0:
-		return refused("%s under way that were enqueued (drumbeat ctl enqueue): resume the crawl until they are "+
-			"fetched, stop it, and then erase", human.Counted(x.m.Accounts.Orders.N, "URL is", "URLs are"))
+		return refused("%s under way (drumbeat ctl enqueue): resume the crawl until it has fetched them, stop it, and "+
+			"then erase", human.Counted(x.m.Accounts.Orders.N, "enqueued URL is", "enqueued URLs are"))
 	}
 	for i := range x.r.Set.Paths {
 		dir := x.r.Set.Path(i, "state", state.DamagedDir)

@@ -161,7 +161,7 @@ func canonical(line string, resolver *weburl.Resolver, suffixes *weburl.Suffixes
 	if kind == "" {
 		url, err := resolver.AppendResolve(nil, nil, []byte(line))
 		if err != nil {
-			return "", fmt.Errorf("not a URL of http or https: %w", err)
+			return "", fmt.Errorf("not an http or https URL: %w", err)
 		}
 		return string(url), nil
 	}
@@ -235,7 +235,7 @@ func readTargets(src *Source, suffixes *weburl.Suffixes, fold bool, fsys disk.FS
 		return nil, refused("no host, PLD or URL is given")
 	}
 	if n := t.Hosts + t.PLDs; n > changes.MaxBlocked {
-		return nil, refused("%d hosts and PLDs, the blacklist of a crawl takes %d: divide the list", n,
+		return nil, refused("%d hosts and PLDs, and a crawl's blacklist has room for %d: divide the list", n,
 			changes.MaxBlocked)
 	}
 	slices.SortFunc(t.sums, compareSum)
