@@ -93,7 +93,7 @@ func (i *identity) checkEnds(r *finding, d botauth.Directory, proven []botauth.V
 	}
 	if last.Sub(now) < endsSoon {
 		r.Now += ", the last key expires at " + last.Format(shortTime)
-		r.at(warn, true, "make a key by keys rotate, and publish the directory again before that time")
+		r.at(warn, true, "make a key with drumbeat keys rotate, and publish the directory again before that time")
 	}
 }
 

@@ -62,7 +62,7 @@ func (c *newCmd) Run(a *term.App) error {
 	keys := botauth.Keys{key}
 	if err := botauth.CreateKeys(c.File, keys); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			err = fmt.Errorf("%s exists: name a new file, or add a key to it by keys rotate", c.File)
+			err = fmt.Errorf("%[1]s exists: name a new file, or add a key to it: drumbeat keys rotate %[1]s", c.File)
 		}
 		return term.Usage(err)
 	}
@@ -161,7 +161,7 @@ func printKeys(w io.Writer, keys botauth.Keys, now time.Time) error {
 		case state == waits:
 			text = "signs from " + key.From.Format(time.RFC3339)
 		case state == retired:
-			text = "signs no more; must stay in the key directory until " + keys.Until(i).Format(time.RFC3339)
+			text = "no longer signs; must stay in the key directory until " + keys.Until(i).Format(time.RFC3339)
 		case i > 0:
 			text += fmt.Sprintf(" until %s; must stay in the key directory until %s",
 				keys[i-1].From.Format(time.RFC3339), keys.Until(i).Format(time.RFC3339))
