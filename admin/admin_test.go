@@ -227,7 +227,8 @@ func (r *rig) examples() map[string][2]string {
 		"clearFunction": {"/api/v1/budget"},
 		"setPriority":   {"/api/v1/priority", `{"priority":"depth","weights":[3,1]}`},
 		"clearPriority": {"/api/v1/priority"}, "history": {"/api/v1/history?metrics=pages_total,urls"},
-		"stop": {"/api/v1/stop"}, "cluster": {"/api/v1/cluster"},
+		"stop": {"/api/v1/stop"}, "cluster": {"/api/v1/cluster"}, "erasures": {"/api/v1/erase"},
+		"erase": {"/api/v1/erase", `{"hosts":["never.example"],"reason":"x"}`},
 	}
 }
 
@@ -254,6 +255,9 @@ func TestOperations(t *testing.T) {
 			}
 		}
 		code, body := r.ask(op.Method, ex[0], ex[1], r.withToken)
+		if op.ID == "erase" && code == http.StatusUnprocessableEntity && strings.Contains(string(body), "cluster") {
+			continue // TestErase has a crawl of one node
+		}
 		var v any
 		if err := json.Unmarshal(body, &v); code != http.StatusOK || err != nil {
 			t.Errorf("%s: %d %v %s", op.ID, code, err, body)

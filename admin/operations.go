@@ -90,6 +90,11 @@ var operations = []Operation{
 	{Method: "POST", Path: "/api/v1/enqueue", ID: "enqueue",
 		Summary: "Fetch URLs before all others, as soon as politeness allows, even if fetched before.",
 		Body:    Enqueue{}, Result: EnqueueTaken{}, handle: (*Server).enqueue},
+	{Method: "GET", Path: "/api/v1/erase", ID: "erasures", Summary: "Requests to erase pages, those that wait first.",
+		Result: EraseReport{}, handle: func(s *Server, _ *http.Request) (any, error) { return s.erasures() }},
+	{Method: "POST", Path: "/api/v1/erase", ID: "erase",
+		Summary: "Erase pages, and never fetch them again. The crawl pauses meanwhile.", Body: Erase{},
+		Result: EraseTaken{}, handle: (*Server).erase},
 	{Method: "POST", Path: "/api/v1/reload", ID: "reload",
 		Summary: "Reload the files of rules, blacklist, sites and trusted PLDs, as on SIGHUP. If a file has an " +
 			"error, nothing changes.", Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},

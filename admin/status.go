@@ -32,6 +32,8 @@ func (s *Server) status() (*Status, error) {
 	}
 	out := s.statusOf(snap, id)
 	switch {
+	case !snap.Erasures.Since.IsZero():
+		out.State = "erasing"
 	case s.opt.Control.Stopping():
 		out.State = "stopping"
 	case settings.Paused:
@@ -87,6 +89,9 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 		}
 	}
 	out.Cluster = nodeOf(snap)
+	if e := &snap.Erasures; e.Waiting > 0 || !e.Since.IsZero() {
+		out.Erasures = &Erasures{e.Waiting, e.Refused, e.Why, e.Since, e.Step}
+	}
 	space(out, snap)
 	return out
 }

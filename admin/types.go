@@ -10,7 +10,7 @@ import (
 // Status is the state of the crawl.
 type Status struct {
 	Time         time.Time        `json:"time" doc:"When this was measured."`
-	State        string           `json:"state" doc:"running, paused, draining, stopping or finished."`
+	State        string           `json:"state" doc:"running, paused, draining, erasing, stopping or finished."`
 	Reason       string           `json:"reason,omitempty" doc:"Why it finished: done, stopped, a limit, an error."`
 	Version      string           `json:"version"`
 	Crawl        string           `json:"crawl" doc:"Identity of the crawl."`
@@ -46,6 +46,7 @@ type Status struct {
 	Disk         DiskUse          `json:"disk"`
 	Checkpoint   Checkpoint       `json:"checkpoint"`
 	Model        Model            `json:"model"`
+	Erasures     *Erasures        `json:"erasures,omitempty" doc:"Missing if no request to erase pages waits."`
 	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
 }
 
@@ -386,6 +387,52 @@ type Enqueued struct {
 	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not accept it, apart from robots.txt."`
 	Wait    float64 `json:"wait" doc:"Estimated seconds until the request, if the crawl is not paused."`
 	Because string  `json:"because,omitempty" doc:"Reason for the wait."`
+}
+
+// Erasures are the requests to erase pages that wait.
+type Erasures struct {
+	Waiting int       `json:"waiting" doc:"All, with those refused."`
+	Refused int       `json:"refused" doc:"Those that could not be carried out."`
+	Why     string    `json:"why,omitempty" doc:"Why one of them could not."`
+	Since   time.Time `json:"since,omitzero" doc:"When the crawl paused for them."`
+	Step    string    `json:"step,omitempty" doc:"Progress of the erasure."`
+}
+
+// Erase is a request to erase pages.
+type Erase struct {
+	Hosts  []string `json:"hosts,omitempty" doc:"All pages of these hosts."`
+	PLDs   []string `json:"plds,omitempty" doc:"All pages of all hosts of these PLDs."`
+	URLs   []string `json:"urls,omitempty"`
+	List   string   `json:"list,omitempty" doc:"A target on each line: a URL, host:NAME or pld:NAME."`
+	Reason string   `json:"reason" doc:"One line of at most 1000 bytes."`
+	Hide   bool     `json:"hide,omitempty" doc:"Keep no target in the record."`
+	Later  bool     `json:"later,omitempty" doc:"Wait until the crawl ends or starts. Otherwise it pauses now."`
+}
+
+// EraseTaken says that a request to erase pages is durable.
+type EraseTaken struct {
+	Number int    `json:"number" doc:"Number of the request and of its record."`
+	Digest string `json:"digest" doc:"SHA-256 of the targets, as in the record."`
+	Hosts  int64  `json:"hosts"`
+	PLDs   int64  `json:"plds"`
+	URLs   int64  `json:"urls"`
+}
+
+// EraseReport lists requests to erase pages, without targets and reasons.
+type EraseReport struct {
+	Waiting []EraseRow `json:"waiting"`
+	Done    []EraseRow `json:"done"`
+}
+
+// EraseRow is a request to erase pages.
+type EraseRow struct {
+	EraseTaken
+	Time     time.Time `json:"time" doc:"When the request was made, or its erasure began."`
+	Ended    time.Time `json:"ended,omitzero"`
+	Later    bool      `json:"later,omitempty"`
+	Error    string    `json:"error,omitempty" doc:"Why the last attempt changed nothing."`
+	Captures int64     `json:"captures" doc:"Removed; 0 if With is set."`
+	With     int       `json:"with,omitempty" doc:"Request together with which it was served, which has the counts."`
 }
 
 // Reload reads files again.

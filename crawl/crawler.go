@@ -86,6 +86,8 @@ type crawler struct {
 	figures      *figures.Figures
 	limits       *limits.Limits
 	reloader     *inforce.Reloader
+	frozen       state.Frozen // of the crawl
+	eraseFirst   bool         // requests to erase pages wait: the run ends before it fetches
 }
 
 // wire creates the stages and gives each stage the other stages that it uses.

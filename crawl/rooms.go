@@ -25,6 +25,7 @@ import (
 	"drumbeat/crawl/walkers"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
+	"drumbeat/state/erase"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
 	"drumbeat/warc"
@@ -214,7 +215,9 @@ func (c *crawler) wireOperator() {
 		Feed: c.seeds.Feed, Space: c.space,
 		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
 		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
-		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) }})
+		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
+		MayErase: func() error { return erase.Unknown(&c.frozen, c.opt.ObjectStore != nil) },
+		Rest:     func() { c.Stop(stopErase) }})
 }
 
 // wireDispatch creates the dispatcher, and gives the gate the stages that it calls. The gate and the limits
@@ -239,7 +242,8 @@ func (c *crawler) wireFigures() {
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Drains: c.drains,
 		Stopping: func() bool { return c.StopReason() != "" }, Structures: c.inspect,
 		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.Show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
-			c.extraction.Show, c.uploads.Show, c.render.Show, c.node.Show, c.leases.Show, c.history.Show}})
+			c.extraction.Show, c.uploads.Show, c.render.Show, c.node.Show, c.leases.Show, c.history.Show,
+			c.operator.ShowErasures}})
 }
 
 // running returns the crawl as Control sees it.

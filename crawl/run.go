@@ -51,7 +51,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		new(contents.Filter)
 	defer opt.opened.filled.Close()
 	var last *operate.Ending
-	res, err := runUntilEnd(ctx, opt, &last)
+	defer opt.Observe.Control.Erasing(nil)
+	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, first: true})
 	if last != nil {
 		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
 			last.Why, last.Snapshot = res.Stop, &res.Snapshot
@@ -65,16 +66,22 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 
 // runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
 // was closed.
-func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending) (*Result, error) {
+func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending, e *eraser) (*Result, error) {
 	var full space.Tries
 	for {
-		c, err := open(opt)
+		var c *crawler
+		err := e.finish()
+		if err == nil {
+			c, err = open(opt)
+		}
 		if err != nil && full.N == 0 {
 			return nil, space.BlameDisk(err, opt.allDirs())
 		}
 		var res *Result
 		if err == nil {
+			c.eraseFirst = e.due(c.operator)
 			res, err = c.crawl(ctx, full.Pause())
+			e.rests(ctx, c, res)
 			opt.Observe.Control.Attach(nil)
 			if opt.Observe.Control != nil {
 				*last = &operate.Ending{ID: c.CrawlID, Snapshot: c.figures.Snapshot()}
@@ -85,7 +92,11 @@ func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending) (*Resu
 			}
 			c.history.End(stop, err)
 			full.NoteRun(c.space)
-			err = errors.Join(err, c.close())
+			var again bool
+			if again, err = e.serve(ctx, c, res, err); again {
+				opt.Disk.New = false
+				continue
+			}
 		}
 		if errors.Is(err, disk.ErrQuota) {
 			err = opt.opened.limit.Met(opt.Limits.DiskBytes, err)
@@ -136,6 +147,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	inner, cut := c.Begin(ctx)
 	defer c.Cancel()
 	defer cut()
+	if c.eraseFirst {
+		c.Stop(stopErase)
+	}
 	if rest > 0 || c.space.Over(0, 0) {
 		if err := c.awaitSpace(inner, rest); err != nil {
 			return nil, err
@@ -304,6 +318,7 @@ func open(opt Options) (_ *crawler, err error) {
 	}
 	c.Resume(active, firstBegan)
 	run := c.opt.lastRun()
+	c.frozen = frozen
 	if err = c.checkpointer.Resume(m, frozen, run); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ const (
 	StopDisk      = space.StopDisk // Options.Limits.DiskBytes or KeepFree, with WhenFullStop
 	StopDrained   = "drained"      // only new links were left, and draining does not queue them
 	StopOutage    = "outage"       // nothing has answered for Options.Limits.OutagePatience
+
+	stopErase = "erasing pages" // then the crawl starts again, or it was cancelled
 )
 
 // stopped returns the reason for which the stages were told to end.

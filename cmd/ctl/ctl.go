@@ -77,6 +77,7 @@ type Command struct {
 	Priority   priorityCmd   `cmd:""`
 	Seeds      seedsCmd      `cmd:""`
 	Enqueue    enqueueCmd    `cmd:""`
+	Erase      eraseCmd      `cmd:""`
 	Reload     reloadCmd     `cmd:""`
 }
 

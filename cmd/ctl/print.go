@@ -104,6 +104,13 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
 	}
+	if e := s.Erasures; e != nil && e.Since.IsZero() { // otherwise health says it
+		text := human.Counted(e.Waiting, "request to erase pages waits", "requests to erase pages wait")
+		if e.Refused > 0 {
+			text += fmt.Sprintf("; %d could not be carried out: %s", e.Refused, e.Why)
+		}
+		row("erase", "%s", text)
+	}
 }
 
 // count prints a number with separators.

@@ -53,6 +53,7 @@ func (c *Command) Run(a *term.App) error {
 		return c.report(a)
 	}
 	src := erase.Source{Hosts: c.Host, PLDs: c.PLD, URLs: c.URL, ListName: c.List}
+	waiting := len(c.Host)+len(c.PLD)+len(c.URL) == 0 && c.List == "" && c.Reason == "" && !c.DryRun
 	if c.List != "" {
 		f, err := os.Open(c.List)
 		if err != nil {
@@ -71,9 +72,8 @@ func (c *Command) Run(a *term.App) error {
 	}
 	p := term.NewProgress(a.Stderr)
 	rep, err := erase.Run(erase.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(flags.Directories(c.Out)), Source: src, Also: also, Reason: c.Reason, Hide: c.Hide,
-		DryRun:   c.DryRun,
-		RAMBytes: int64(c.RAM), Progress: p.Say})
+		Out: flags.Clean(flags.Directories(c.Out)), Source: src, Also: also, Waiting: waiting, Reason: c.Reason,
+		Hide: c.Hide, DryRun: c.DryRun, RAMBytes: int64(c.RAM), Progress: p.Say})
 	p.Clear()
 	if refused := (*erase.RequestError)(nil); errors.As(err, &refused) {
 		return term.Usage(err)
@@ -81,28 +81,39 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
+	if waiting && rep.Finished == nil && rep.Waited == nil {
+		return term.Usage(errors.New("no host, PLD or URL is given, and no request waits"))
+	}
 	if c.JSON {
 		return term.WriteJSON(a.Stdout, reportOf(rep))
 	}
-	return c.print(a.Stdout, rep)
+	return c.print(a.Stdout, rep, waiting)
 }
 
 // resultJSON is the result of an erasure.
 type resultJSON struct {
 	Dry      bool          `json:"dry_run"`
 	Finished *erase.Record `json:"finished_earlier,omitempty"`
+	Waited   *erase.Record `json:"waited,omitempty"` // of requests that waited
 	Record   *erase.Record `json:"erasure,omitempty"`
 }
 
 func reportOf(rep *erase.Report) resultJSON {
-	return resultJSON{Dry: rep.Dry, Finished: rep.Finished, Record: rep.Record}
+	return resultJSON{Dry: rep.Dry, Finished: rep.Finished, Waited: rep.Waited, Record: rep.Record}
 }
 
 // print prints the result in words.
-func (c *Command) print(w io.Writer, rep *erase.Report) error {
+func (c *Command) print(w io.Writer, rep *erase.Report, waiting bool) error {
 	if rep.Finished != nil {
 		fmt.Fprintf(w, "completed erasure %d, which was interrupted\n", rep.Finished.Number)
 		printCounts(w, "", &rep.Finished.Erased)
+	}
+	if rep.Waited != nil {
+		fmt.Fprintf(w, "erased %s\n", human.Counted(rep.Served, "request that waited", "requests that waited"))
+		printCounts(w, "", &rep.Waited.Erased)
+	}
+	if waiting {
+		return nil
 	}
 	if rep.Record == nil {
 		_, err := fmt.Fprintln(w, "that was this request, so nothing else was done")
@@ -130,6 +141,14 @@ func (c *Command) print(w io.Writer, rep *erase.Report) error {
 func targets(r *erase.Record) string {
 	return fmt.Sprintf("%s, %s, %s", human.Counted(r.Hosts, "host", "hosts"), human.Counted(r.PLDs, "PLD", "PLDs"),
 		human.Counted(r.URLs, "URL", "URLs"))
+}
+
+// byWhom returns the reason, and who asked if somebody asked a running crawl.
+func byWhom(r *erase.Record) string {
+	if r.Who == "" {
+		return r.Reason
+	}
+	return r.Reason + " (" + r.Who + ")"
 }
 
 // printCounts prints what an erasure removes.
@@ -160,11 +179,19 @@ func (c *Command) report(a *term.App) error {
 	if err != nil {
 		return err
 	}
+	waiting, err := erase.RequestsOf(disk.OS(), flags.Clean(c.Dir))
+	if err != nil {
+		return err
+	}
 	if c.JSON {
-		return term.WriteJSON(a.Stdout, append([]erase.Record{}, all...))
+		return term.WriteJSON(a.Stdout, reportJSON{append([]erase.Request{}, waiting...),
+			append([]erase.Record{}, all...)})
 	}
 	w := a.Stdout
-	if len(all) == 0 {
+	for i := range waiting {
+		printWaiting(w, &waiting[i])
+	}
+	if len(all) == 0 && len(waiting) == 0 {
 		_, err := fmt.Fprintln(w, "nothing was erased")
 		return err
 	}
@@ -188,16 +215,47 @@ func (c *Command) report(a *term.App) error {
 	return nil
 }
 
+// reportJSON is the report.
+type reportJSON struct {
+	Waiting []erase.Request `json:"waiting"`
+	Erased  []erase.Record  `json:"erased"`
+}
+
+// printWaiting prints a request that waits.
+func printWaiting(w io.Writer, r *erase.Request) {
+	when := "the crawl erases it now, or at its next start"
+	if r.Later {
+		when = "until the crawl ends or starts"
+	}
+	if r.Error != "" {
+		when = "until the next stop; it could not be carried out: " + r.Error
+	}
+	fmt.Fprintf(w, "request %d of %s UTC waits: %s\n", r.Number, r.Time.Format(time.DateTime), when)
+	fmt.Fprintf(w, "    by %s: %s\n", r.Who, r.Reason)
+	fmt.Fprintf(w, "    digest %s: %s, %s, %s\n", r.Digest, human.Counted(r.Hosts, "host", "hosts"),
+		human.Counted(r.PLDs, "PLD", "PLDs"), human.Counted(r.URLs, "URL", "URLs"))
+	if r.Hide {
+		return
+	}
+	for _, target := range r.Targets[:min(len(r.Targets), erase.MaxNamed)] {
+		fmt.Fprintf(w, "    %s\n", target)
+	}
+}
+
 // printRecord prints one request.
 func printRecord(w io.Writer, r *erase.Record) {
 	fmt.Fprintf(w, "  erasure %d, %s to %s UTC: %s\n", r.Number, r.Time.Format(time.TimeOnly),
-		r.Ended.Format(time.TimeOnly), r.Reason)
+		r.Ended.Format(time.TimeOnly), byWhom(r))
 	fmt.Fprintf(w, "    digest %s: %s\n", r.Digest, targets(r))
 	for _, target := range r.Targets {
 		fmt.Fprintf(w, "    %s\n", target)
 	}
 	if n := r.Hosts + r.PLDs + r.URLs - int64(len(r.Targets)); n > 0 && !r.Hidden {
 		fmt.Fprintf(w, "    and %d more\n", n)
+	}
+	if r.With > 0 {
+		fmt.Fprintf(w, "    removed with request %d, which has the counts of both\n", r.With)
+		return
 	}
 	printCounts(w, "    ", &r.Erased)
 }

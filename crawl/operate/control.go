@@ -17,6 +17,7 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/changes"
+	"drumbeat/state/erase"
 	"drumbeat/state/snapshot"
 )
 
@@ -27,6 +28,7 @@ type Control struct {
 	c     *Running
 	pause *Running // the crawl that waits for disk space before it runs; nil while it runs
 	last  *Ending  // nil until the crawl has ended
+	rest  *Rest    // nil unless pages are being erased
 
 	once    sync.Once // makes started
 	started chan struct{}
@@ -57,7 +59,8 @@ func (k *Control) Started() <-chan struct{} {
 }
 
 // ErrNotRunning is returned by calls while no crawl runs.
-var ErrNotRunning = errors.New("crawl: the crawl is not running: it is starting, stopping or waiting for disk space")
+var ErrNotRunning = errors.New("crawl: the crawl is not running: it is starting, stopping, erasing pages or " +
+	"waiting for disk space")
 
 // Attach begins to serve a crawl; Attach(nil) waits for running calls and ends it.
 func (k *Control) Attach(c *Running) {
@@ -67,13 +70,9 @@ func (k *Control) Attach(c *Running) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.c, k.pause, k.last = c, nil, nil
-	if c == nil {
-		return
-	}
-	select {
-	case <-k.Started():
-	default:
-		close(k.started)
+	if c != nil {
+		k.rest = nil
+		k.start()
 	}
 }
 
@@ -85,6 +84,44 @@ func (k *Control) Show(c *Running) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pause, k.last = c, nil
+}
+
+// Rest is the state of a crawl while pages are erased: there is no Running.
+type Rest struct {
+	ID       string
+	Settings *changes.Settings
+	Snapshot *snapshot.Snapshot
+}
+
+// Erasing shows a crawl that rests while pages are erased, under the lock of its directories; nil, Attach and End end
+// this.
+func (k *Control) Erasing(r *Rest) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.rest = r; r == nil {
+		return
+	}
+	k.last = nil
+	k.start()
+}
+
+// start tells that the crawl runs. The caller holds the lock.
+func (k *Control) start() {
+	select {
+	case <-k.Started():
+	default:
+		close(k.started)
+	}
+}
+
+// resting returns the crawl that rests, nil if none does.
+func (k *Control) resting() *Rest {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.rest
 }
 
 // Ending is the last word of a crawl that has ended.
@@ -109,7 +146,7 @@ func (k *Control) End(last *Ending) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.last = last
+	k.last, k.rest = last, nil
 }
 
 // Stopping reports whether the crawl was told to end: it finishes running exchanges and writes its last
@@ -151,6 +188,9 @@ func (k *Control) changing(f func(c *Running, late *account.LateLog) error) erro
 
 // Snapshot returns the state of the crawl with the rates of the last second.
 func (k *Control) Snapshot() (s *snapshot.Snapshot, err error) {
+	if r := k.resting(); r != nil {
+		return r.Snapshot, nil
+	}
 	err = k.look(func(c *Running) error { s = c.Figures.Last(); return nil })
 	return s, err
 }
@@ -180,6 +220,9 @@ func (k *Control) BadSeeds(lines []string) (bad [][2]string, err error) {
 
 // Settings returns the changes in force. The caller must not change them.
 func (k *Control) Settings() (s *changes.Settings, err error) {
+	if r := k.resting(); r != nil {
+		return r.Settings, nil
+	}
 	err = k.look(func(c *Running) error { s = c.Operator.Settings(); return nil })
 	return s, err
 }
@@ -199,6 +242,15 @@ func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answ
 		return err
 	})
 	return answers, made, err
+}
+
+// Erase takes a request to erase pages; see Operator.Erase.
+func (k *Control) Erase(ctx context.Context, ask *erase.Ask) (r *erase.Request, err error) {
+	err = k.changing(func(c *Running, late *account.LateLog) error {
+		r, err = c.Operator.Erase(ctx, ask, late)
+		return err
+	})
+	return r, err
 }
 
 // Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as

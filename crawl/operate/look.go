@@ -142,6 +142,9 @@ func (k *Control) Limits() (l Limits, err error) {
 
 // CrawlID returns the identity of the crawl.
 func (k *Control) CrawlID() (id string, err error) {
+	if r := k.resting(); r != nil {
+		return r.ID, nil
+	}
 	err = k.look(func(c *Running) error { id = c.Saved.CrawlID; return nil })
 	return id, err
 }

@@ -76,6 +76,8 @@ type Others struct {
 	Drains       func() bool                                // new links are not queued, for any reason
 	Quiet        func() bool                                // nothing may begin
 	Stop         func()                                     // ends the crawl
+	MayErase     func() error                               // why pages of this crawl cannot be erased
+	Rest         func()                                     // ends the run, to erase
 }
 
 // Check is RobotsCache, to which enqueued URLs go.
@@ -110,6 +112,7 @@ type Operator struct {
 	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock
 	budgets  atomic.Pointer[map[uint64]uint32]
 	wakeSeed account.Signal
+	erasures atomic.Pointer[erasures]
 	feeding  sync.Mutex // held while enqueued URLs go from the journal to the table of orders; below mu, above TxLock
 }
 
@@ -133,7 +136,7 @@ func (o *Operator) OpenJournal(m *state.Manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("crawl: operator's changes: %w", err)
 	}
-	return nil
+	return o.openRequests()
 }
 
 // Restore puts the settings of earlier runs in force. The scheduler and the limits must be open.
@@ -237,8 +240,10 @@ func (o *Operator) pinBudgets(s *changes.Settings) {
 	o.budgets.Store(&keys)
 }
 
-// Blocked returns what the operator has blocked.
-func (o *Operator) Blocked() []scope.Source { return o.blacklist(o.journal.Settings()) }
+// Blocked returns what the operator has blocked, and what is to be erased.
+func (o *Operator) Blocked() []scope.Source {
+	return append(o.blacklist(o.journal.Settings()), o.erased(o.erasures.Load().rules)...)
+}
 
 // blacklist returns the blocked sites as a source of blacklist rules, none if nothing is blocked.
 func (o *Operator) blacklist(s *changes.Settings) []scope.Source {
@@ -280,7 +285,8 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 	}
 	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
 	if blocks { // the rules must be valid and fit into RAM
-		if err := o.others.Reloader.CheckBlocked(o.blacklist(next)); err != nil {
+		rules := append(o.blacklist(next), o.erased(o.erasures.Load().rules)...)
+		if err := o.others.Reloader.CheckBlocked(rules); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
 	}

@@ -91,7 +91,7 @@ var layers = map[string]layer{
 	"state/move":      {29, []string{"*"}},
 	"state/erase":     {29, []string{"*"}},
 	"state/extract":   {28, []string{"*", "internal/bug"}},
-	"crawl":           {34, []string{"*"}},
+	"crawl":           {34, []string{"*", "internal/bug"}},
 	"crawl/resolve":   {0, nil},
 	"crawl/dirs":      {27, []string{"cluster", "crawl/options", "crawl/strategy", "disk", "state", "weburl"}},
 	"crawl/limits":    {28, []string{"crawl/options", "internal/pace", "state/changes"}},
@@ -101,7 +101,7 @@ var layers = map[string]layer{
 	"crawl/operate": {33, []string{"admit", "cluster", "crawl/account", "crawl/checkpoint", "crawl/figures",
 		"crawl/gate", "crawl/inforce", "crawl/limits", "crawl/node", "crawl/outage", "crawl/output", "crawl/space",
 		"disk", "internal/health", "internal/linktrace", "internal/scope", "polite", "queue", "star", "state",
-		"state/changes", "state/history", "state/snapshot", "weburl"}},
+		"state/changes", "state/erase", "state/history", "state/snapshot", "weburl"}},
 	"crawl/seeds": {29, []string{"admit", "crawl/account", "crawl/space", "disk", "state", "weburl"}},
 	"crawl/checkpoint": {29, []string{"crawl/account", "crawl/space", "disk", "disk/memfs", "internal/bug", "state",
 		"state/snapshot"}},
@@ -187,8 +187,8 @@ var layers = map[string]layer{
 		"state/sitereport", "state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
-		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/explain", "state/history", "state",
-		"disk", "cluster", "fetch", "internal/bug", "internal/ports", "star",
+		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/erase", "state/explain",
+		"state/history", "state", "disk", "cluster", "fetch", "internal/bug", "internal/ports", "star",
 		"internal/human"}},
 
 	"bench/result":       {0, nil},

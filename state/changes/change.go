@@ -30,6 +30,7 @@ const (
 	OpReload     Op = "reload"      // read the files of rules, blacklist, sites and trusted PLDs again, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
+	OpErase      Op = "erase"       // a request to erase pages, once; package erase has it
 	opSettings   Op = "settings"    // the journal started over with these settings
 )
 
@@ -127,7 +128,8 @@ func (c *Change) check() error {
 		}
 	}
 	switch c.Op {
-	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpPriority, OpReload, OpCheckpoint, OpStop:
+	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpPriority, OpReload, OpCheckpoint, OpStop,
+		OpErase:
 	case OpHostDelay:
 		if c.Host == "" || !(c.Delay >= 0 && c.Delay <= 24*3600) {
 			return refused("delay of host %q: want a host, and 0 to 86400 seconds", c.Host)

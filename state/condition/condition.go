@@ -90,6 +90,9 @@ func Of(s *snapshot.Snapshot) Condition {
 	if !s.Answered.IsZero() {
 		v.quiet = s.Time.Sub(s.Answered)
 	}
+	if !s.Erasures.Since.IsZero() {
+		return v.erasing()
+	}
 	v.machine()
 	v.cluster()
 	v.parts()
@@ -111,6 +114,16 @@ func Of(s *snapshot.Snapshot) Condition {
 	}
 	out.Problems = v.problems
 	return out
+}
+
+// erasing returns the condition of a crawl that rests while pages are erased.
+func (v *view) erasing() Condition {
+	e := &v.Erasures
+	v.add(Warn, Waiting, "operator", "drumbeat erase --report",
+		"The crawl has erased pages for %s, and fetches nothing meanwhile: %s",
+		human.Duration(v.Time.Sub(e.Since).Round(time.Second)), e.Step)
+	p := v.problems[0]
+	return Condition{State: Waiting, Level: Warn, Text: p.Text, Since: e.Since, Next: p.Next, Problems: v.problems}
 }
 
 // rank orders the states of a running crawl by their severity.
@@ -243,6 +256,11 @@ func (v *view) parts() {
 		}
 		v.add(level, state, "browser", "drumbeat render-command", "%s for a browser that %s for %s: %s",
 			human.Counted(b.Waiting, "page waits", "pages wait"), is, since, b.Why)
+	}
+	if e := &v.Erasures; e.Refused > 0 {
+		v.add(Warn, Working, "operator", "drumbeat erase --report",
+			"%s not carried out, and waits for the next stop: %s", human.Counted(e.Refused,
+				"request to erase pages was", "requests to erase pages were"), e.Why)
 	}
 	if u := &v.Uploads; u.Failing != "" {
 		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",

@@ -131,6 +131,13 @@ var ofParts = []judged{
 	}), condition.Working, condition.OK, "The crawl works"},
 	{"object store", func(s *snap) { s.Uploads = snapshot.Uploads{Failing: "403", Waiting: 2, WaitingBytes: 2048} },
 		condition.Slow, condition.Warn, "2 files wait (2.0 KiB) here: 403"},
+	{"erases", func(s *snap) {
+		s.Answered, s.Erasures = now.Add(-time.Minute), snapshot.Erasures{Waiting: 2, Since: now.Add(-12 * time.Second),
+			Step: "read WARC files"}
+	}, condition.Waiting, condition.Warn, "erased pages for 12 s, and fetches nothing meanwhile: read WARC files."},
+	{"a request to erase was refused", func(s *snap) {
+		s.Erasures = snapshot.Erasures{Waiting: 2, Refused: 1, Why: "no room"}
+	}, condition.Working, condition.Warn, "1 request to erase pages was not carried out"},
 	{"stops", func(s *snap) { s.Stopping = true }, condition.Working, condition.OK, "last checkpoint"},
 }
 

@@ -17,17 +17,20 @@
 // # Protocol
 //
 // Run reads everything first and writes its plan, and the bodies that move, to erase-tmp. Then it writes the
-// journal state/ERASE: from here on no crawl starts, and the next Run finishes the erasure, whatever interrupts
-// it. Each phase of the journal is done again after an interruption. WARC files are rewritten one by one: the
-// old one is deleted when the new one is durable. Then come the outputs that the request names (Options.Also): a
-// file without a change keeps its bytes, another has its name when it is durable. Logs are replaced under their
-// names. The rest is written beside the old state and installed by package repair (Shadow, Commit). At the end the
-// record, and no work file, is left.
+// journal state/ERASE: from here on no crawl runs, and the next Run finishes the erasure, whatever interrupts it.
+// A crawl calls Run when it starts. Each phase of the journal is done again after an interruption. WARC files are
+// rewritten one by one: the old one is deleted when the new one is durable. Then come the outputs that the request
+// names (Options.Also): a file without a change keeps its bytes, another has its name when it is durable. Logs are
+// replaced under their names. The rest is written beside the old state and installed by package repair (Shadow,
+// Commit). At the end the record, and no work file, is left.
 //
 // Prove searches all files for what is left of targets, in its own way.
 //
-// Run refuses crawls that it does not know well enough: nodes of a cluster, random walks, crawls with an object
-// store, and crawls with enqueued URLs under way. It opens them like an audit, and locks them.
+// A request can wait (Request): for a running crawl, which ends its run to carry it out, or for the next Run. One pass
+// serves all that wait; each gets a record. If they are refused, they keep the reason.
+//
+// Run refuses crawls that it does not know well enough: nodes of a cluster, random walks, and crawls with an object
+// store. It opens them like an audit, and locks them.
 //
 // # Memory and disk
 //

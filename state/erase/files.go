@@ -73,20 +73,27 @@ func (x *run) shiftsName(n *volume) string {
 }
 func (x *run) warcPath(dir int, file string) string { return x.r.Out.Path(dir, "warc", file) }
 
-// rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is
-// there, all is done again.
-func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error {
-	fsys := x.r.Out.FS
-	if v == nil || n.Data && !v.HasData() {
-		return x.remove(n.Dir, n.IndexFile)
-	}
+// room checks that the disk has room for the copy of a file.
+func (x *run) room(n *volume, size int64) error {
 	dir := x.r.Out.Path(n.Dir, "warc")
-	free, _, err := fsys.Space(dir)
+	free, _, err := x.r.Out.FS.Space(dir)
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
-	if need := v.Size() + spareBytes; free < need {
+	if need := size + spareBytes; free < need {
 		return &SpaceError{Dir: dir, File: n.File, Need: need, Free: free}
+	}
+	return nil
+}
+
+// rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is
+// there, all is done again.
+func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error {
+	if v == nil || n.Data && !v.HasData() {
+		return x.remove(n.Dir, n.IndexFile)
+	}
+	if err := x.room(n, v.Size()); err != nil {
+		return err
 	}
 	out, err := v.Rewrite(n.Next, func(p *warc.Piece) (warc.Edit, error) { return x.edit(p, refs) }, x.t.Text)
 	if err != nil {

@@ -24,8 +24,9 @@ const (
 // Record is what a crawl keeps of an erasure: erasures/NUMBER.json.
 type Record struct {
 	Number  int       `json:"number"` // from 1
-	Time    time.Time `json:"time"`   // when it began
+	Time    time.Time `json:"time"`   // when it began, or the request was made
 	Ended   time.Time `json:"ended"`
+	Who     string    `json:"who,omitempty"` // asked for it while the crawl ran
 	Reason  string    `json:"reason"`
 	Digest  string    `json:"digest"`            // SHA-256 of the targets, sorted, each followed by a line feed
 	Targets []string  `json:"targets,omitempty"` // the first MaxNamed, unless they are hidden
@@ -33,7 +34,9 @@ type Record struct {
 	Hosts   int64     `json:"hosts"`
 	PLDs    int64     `json:"plds"`
 	URLs    int64     `json:"urls"`
-	Erased  Counts    `json:"erased"`
+	// With is the number of the erasure that served several requests, and has their counts; 0 for that one itself.
+	With   int    `json:"with,omitempty"`
+	Erased Counts `json:"erased"`
 }
 
 // MaxNamed bounds Record.Targets.
@@ -72,6 +75,11 @@ type journal struct {
 	Keys    int64      `json:"keys"`
 	Fetched weburl.Sum `json:"fetched_sum"`
 	New     weburl.Sum `json:"new_sum"`
+	// Orders are the keys of the enqueued URLs whose second records go (state.Order).
+	Orders weburl.Sum `json:"orders_sum"`
+	// Requests are the records of the requests that waited, if the erasure serves such. Record has their number and
+	// digest together.
+	Requests []Record `json:"requests,omitempty"`
 }
 
 const journalMagic = "drumbeat-erase"
@@ -130,12 +138,30 @@ func Records(set disk.Set) (all []Record, _ error) {
 
 // RecordsOf returns the records of the crawl in some directories, which may be running.
 func RecordsOf(fsys disk.FS, dirs []string) ([]Record, error) {
+	set, err := setOf(fsys, dirs)
+	if err != nil {
+		return nil, err
+	}
+	return Records(set)
+}
+
+// setOf returns the directories of a crawl.
+func setOf(fsys disk.FS, dirs []string) (disk.Set, error) {
 	match, err := disk.MatchIdentities(fsys, dirs, state.KindState)
 	if err != nil {
-		return nil, state.MatchError(err)
+		return disk.Set{}, state.MatchError(err)
 	}
 	if match.Set.Len() == 0 {
-		return nil, state.NoCrawl(dirs[0])
+		return disk.Set{}, state.NoCrawl(dirs[0])
 	}
-	return Records(match.Set)
+	return match.Set, nil
+}
+
+// writeRecord makes a record durable.
+func writeRecord(set disk.Set, r *Record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	return disk.WriteFileAtomic(set.FS, recordName(set, r.Number, recordSuffix), append(data, '\n'))
 }

@@ -67,7 +67,7 @@ func (x *run) plan(finished *Record) (err error) {
 	}
 	defer list.Abort()
 	j := &journal{Gen: x.m.Gen}
-	x.t, err = readTargets(&x.opt.Source, x.r.Suffixes, !x.m.Frozen.KeepEscapes, set.FS, x.work("list.sort"),
+	x.t, err = readTargets(&x.source, x.r.Suffixes, !x.m.Frozen.KeepEscapes, set.FS, x.work("list.sort"),
 		func(target string) error {
 			if len(j.Targets) < MaxNamed && !x.opt.Hide {
 				j.Targets = append(j.Targets, target)
@@ -104,6 +104,12 @@ func (x *run) plan(finished *Record) (err error) {
 	if x.opt.DryRun {
 		return nil
 	}
+	for i := range x.volumes { // before anything changes
+		if err := x.room(&x.volumes[i], x.volumes[i].Bytes); err != nil {
+			x.j = nil
+			return err
+		}
+	}
 	if err := x.savePlan(); err != nil {
 		return err
 	}
@@ -112,15 +118,18 @@ func (x *run) plan(finished *Record) (err error) {
 
 // begin makes j the journal, with the number of the erasure and what is known of it.
 func (x *run) begin(j *journal) error {
-	all, err := Records(x.r.Set)
-	if err != nil {
-		return err
-	}
-	j.Number = 1
-	for i := range all {
-		j.Number = max(j.Number, all[i].Number+1)
-	}
 	j.Time, j.Reason, j.Hidden = x.opt.Now().UTC().Truncate(time.Second), x.opt.Reason, x.opt.Hide
+	for i := range x.requests {
+		j.Requests = append(j.Requests, x.requests[i].record())
+		j.Number = x.requests[i].Number
+		j.Hidden = j.Hidden || x.requests[i].Hide // in the blacklist
+	}
+	if j.Number == 0 {
+		var err error
+		if j.Number, err = nextNumber(x.r.Set); err != nil {
+			return err
+		}
+	}
 	j.Digest, j.Hosts, j.PLDs, j.URLs = x.t.Digest, x.t.Hosts, x.t.PLDs, x.t.URLs
 	x.j = j
 	return nil
@@ -468,6 +477,13 @@ func (x *run) clearLine(e *crawllog.Entry) (changed bool) {
 
 // planWaiting finds the URLs that wait.
 func (x *run) planWaiting(keys *extsort.Sorter) error {
+	// Enqueued URLs with a record beside the one that URLseen knows; package orders bounds them.
+	seconds := map[uint64]bool{}
+	if err := x.eachOrder(func(o *state.Order, _ []byte) {
+		seconds[o.Key] = !o.Own && !o.Done
+	}); err != nil {
+		return err
+	}
 	visit := func(at state.Spot, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
@@ -479,6 +495,12 @@ func (x *run) planWaiting(keys *extsort.Sorter) error {
 				"the crawl and run drumbeat ctl stop, which completes the comparisons (%.200s)", rec.URL)
 		}
 		if !erased {
+			return nil
+		}
+		// Both records go, so it does not matter which of them is the second one.
+		if key := x.r.Hasher.URLKey(rec.URL); seconds[key] {
+			delete(seconds, key)
+			x.j.Orders.Add(key)
 			return nil
 		}
 		x.j.Erased.Waiting++

@@ -20,8 +20,12 @@ func (w *next) url(p state.Place, data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", p, err)
 	}
 	if w.t.URL(rec.URL) {
-		w.left[p].Add(w.r.Hasher.URLKey(rec.URL))
+		key := w.r.Hasher.URLKey(rec.URL)
+		w.left[p].Add(key)
 		w.waiting++
+		if _, is := w.keys[key]; is {
+			w.keys[key] = true
+		}
 		if reason := int(rec.Reason); reason < len(w.deferred) {
 			switch p {
 			case state.PlaceDeferred:
@@ -187,6 +191,9 @@ func (w *next) inRAM() error {
 		{state.NameJobs, &w.Next.Jobs, w.m.Jobs, only(w.ownsJob)},
 		{state.NameRenders, &w.Next.Renders, w.m.Renders, only(w.ownsTask)},
 	} {
+		if s.old.Len == 0 {
+			continue
+		}
 		data, err := disk.ReadTail(w.r.Set, s.old)
 		if err != nil {
 			return err
@@ -201,14 +208,37 @@ func (w *next) inRAM() error {
 		}); err != nil {
 			return err
 		}
-		if s.old.Len == 0 {
-			continue
-		}
 		if *s.at, err = w.Tails.Write(0, state.DumpRecords(recs)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// eachOrder calls fn for each enqueued URL, with its coding.
+func (x *run) eachOrder(fn func(o *state.Order, rec []byte)) error {
+	data, err := disk.ReadTail(x.r.Set, x.m.Orders)
+	if err != nil {
+		return err
+	}
+	return state.EachOrder(data, func(o *state.Order) error {
+		fn(o, state.AppendOrder(nil, o))
+		return nil
+	})
+}
+
+// orders rewrites the table of enqueued URLs, without those that have lost a record: the other steps come before.
+func (w *next) orders() error {
+	var recs [][]byte
+	err := w.eachOrder(func(o *state.Order, rec []byte) {
+		if !w.keys[o.Key] {
+			recs = append(recs, rec)
+		}
+	})
+	if err == nil && len(recs) < len(w.keys) {
+		w.Next.Orders, err = w.Tails.Write(0, state.DumpRecords(recs))
+	}
+	return err
 }
 
 // only returns a function that keeps or drops records.

@@ -1,7 +1,6 @@
 package erase
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
-	"drumbeat/internal/human"
 	"drumbeat/internal/scope"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -27,7 +25,10 @@ type Options struct {
 	// Dirs are all directories of the crawl, Out its output directories if it has separate ones.
 	Dirs, Out []string
 	// Also are files and directories outside of the crawl, such as exports.
-	Also     []string
+	Also []string
+	// Waiting carries out the requests that wait, in one pass, and has no Source, Reason, Hide and DryRun. Otherwise
+	// they are carried out before the source, except for a DryRun.
+	Waiting  bool
 	Source   Source
 	Reason   string // required, one line
 	Hide     bool   // keep no target in the record
@@ -48,19 +49,23 @@ const (
 // Report is the result of Run.
 type Report struct {
 	Finished *Record // an interrupted erasure that was finished first
-	Record   *Record // nil if the interrupted erasure was the one of the request
+	Waited   *Record // the erasure of requests that waited
+	Served   int     // their number
+	Record   *Record // nil if the interrupted erasure was the one of the request, and for Waiting
 	Dry      bool
 }
 
 // run is the state of one Run.
 type run struct {
-	opt     *Options
-	r       *state.Saved
-	m       *state.Manifest
-	t       *Targets
-	j       *journal
-	volumes []volume  // in which something changes
-	bodies  *workFile // open while WARC files are rewritten
+	opt      *Options
+	r        *state.Saved
+	m        *state.Manifest
+	source   Source
+	requests []Request // that waited, if they are the source
+	t        *Targets
+	j        *journal
+	volumes  []volume  // in which something changes
+	bodies   *workFile // open while WARC files are rewritten
 }
 
 // Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment
@@ -78,9 +83,10 @@ func Run(opt Options) (rep *Report, err error) {
 	if opt.Progress == nil {
 		opt.Progress = func(string) {}
 	}
-	opt.Reason = strings.TrimSpace(opt.Reason)
-	if opt.Reason == "" || len(opt.Reason) > maxReason || strings.ContainsAny(opt.Reason, "\r\n") {
-		return nil, refused("--reason: want one line of 1 to %d bytes", maxReason)
+	if !opt.Waiting {
+		if opt.Reason, err = oneLine(opt.Reason); err != nil {
+			return nil, err
+		}
 	}
 	x := &run{opt: &opt}
 	defer func() {
@@ -90,7 +96,7 @@ func Run(opt Options) (rep *Report, err error) {
 		err = explained(err)
 	}()
 	if err := x.open(); err != nil {
-		return nil, err
+		return nil, x.refusedWaiting(err)
 	}
 	rep = &Report{Dry: opt.DryRun}
 	if x.j, err = readJournal(x.r.Set); err != nil {
@@ -105,6 +111,16 @@ func Run(opt Options) (rep *Report, err error) {
 		}
 		rep.Finished = &x.j.Record
 	}
+	if !opt.DryRun {
+		if rep.Waited, err = x.serveWaiting(); err != nil {
+			return nil, err
+		}
+		rep.Served = len(x.requests)
+	}
+	if opt.Waiting {
+		return rep, nil
+	}
+	x.source, x.requests = opt.Source, nil
 	if err := x.plan(rep.Finished); err != nil {
 		return nil, errors.Join(err, x.abandon(err))
 	}
@@ -117,6 +133,37 @@ func Run(opt Options) (rep *Report, err error) {
 	}
 	return rep, x.carryOut()
 }
+
+// serveWaiting carries out the requests that wait, in one pass. If that is refused, they keep waiting, with the
+// reason.
+func (x *run) serveWaiting() (*Record, error) {
+	if any, err := x.takeRequests(); err != nil || !any {
+		return nil, err
+	}
+	if err := x.plan(nil); err != nil {
+		return nil, errors.Join(x.refusedWaiting(err), x.abandon(err))
+	}
+	done := &x.j.Record
+	return done, x.carryOut()
+}
+
+// refusedWaiting keeps an error that has changed nothing with the requests that wait.
+func (x *run) refusedWaiting(why error) error {
+	if space := (*SpaceError)(nil); x.r == nil || !IsRefused(why) && !errors.As(why, &space) {
+		return why
+	}
+	all, err := Requests(x.r.Set)
+	for i := range all {
+		all[i].Error = strings.TrimPrefix(why.Error(), "erase: ")
+		err = errors.Join(err, all[i].write(x.r.Set))
+	}
+	return errors.Join(why, errUnchanged, err)
+}
+
+// ChangedNothing reports whether an error of Run leaves the crawl as it was, so that it may run.
+func ChangedNothing(err error) bool { return errors.Is(err, errUnchanged) }
+
+var errUnchanged = errors.New("nothing was erased")
 
 // explained adds what a full disk means.
 func explained(err error) error {
@@ -146,15 +193,9 @@ func (x *run) open() error {
 	case x.r.SeparateOut && x.r.Out.Len() == 0:
 		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w",
 			state.ErrIncompatible)
-	case x.m.Frozen.Nodes > 0:
-		return refused("the crawl is a node of a cluster: erase supports crawls of one node only")
-	case x.m.Frozen.Walk:
-		return refused("the crawl is a random walk: erase cannot change its log of URLs; delete the crawl instead")
-	case x.m.Store != nil:
-		return refused("the crawl has files in an object store: erase supports files on local disks only")
-	case x.m.Accounts.Orders.N > 0:
-		return refused("%s under way (drumbeat ctl enqueue): resume the crawl until it has fetched them, stop it, and "+
-			"then erase", human.Counted(x.m.Accounts.Orders.N, "enqueued URL is", "enqueued URLs are"))
+	}
+	if err := Unknown(&x.m.Frozen, x.m.Store != nil); err != nil {
+		return err
 	}
 	for i := range x.r.Set.Paths {
 		dir := x.r.Set.Path(i, "state", state.DamagedDir)
@@ -169,6 +210,19 @@ func (x *run) open() error {
 	if got := x.r.Suffixes.Digest(); got != x.m.Frozen.Suffixes {
 		return fmt.Errorf("erase: the suffix list in %s has digest %s, want %s: %w",
 			x.r.Set.Path(0, state.SuffixesName), got, x.m.Frozen.Suffixes, state.ErrIncompatible)
+	}
+	return nil
+}
+
+// Unknown returns a *RequestError for kinds of crawls that Run does not know; store says that it has an object store.
+func Unknown(f *state.Frozen, store bool) error {
+	switch {
+	case f.Nodes > 0:
+		return refused("the crawl is a node of a cluster: erase supports crawls of one node only")
+	case f.Walk:
+		return refused("the crawl is a random walk: erase cannot change its log of URLs; delete the crawl instead")
+	case store:
+		return refused("the crawl has files in an object store: erase supports files on local disks only")
 	}
 	return nil
 }
@@ -384,12 +438,10 @@ func (x *run) conclude() error {
 		return fmt.Errorf("erase: %w", err)
 	}
 	x.j.Ended = x.opt.Now().UTC().Truncate(time.Second)
-	data, err := json.MarshalIndent(&x.j.Record, "", "  ")
-	if err != nil {
-		return fmt.Errorf("erase: %w", err)
+	if len(x.j.Requests) > 0 {
+		return x.concludeRequests()
 	}
-	// It also makes the name of the file of keys durable.
-	return disk.WriteFileAtomic(set.FS, recordName(set, x.j.Number, recordSuffix), append(data, '\n'))
+	return writeRecord(set, &x.j.Record) // it also makes the name of the file of keys durable
 }
 
 // bar adds the hosts and PLDs to the crawl's own blacklist. URLs need no rule: URLseen has them.

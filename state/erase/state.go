@@ -20,6 +20,7 @@ type next struct {
 	held     [state.NumReasons]int64     // and held ones
 	barred   weburl.Sum                  // URLs that were unique but not in the account yet
 	waiting  int64
+	keys     map[uint64]bool // of the enqueued URLs; true: a record of it goes
 }
 
 // prepareState rewrites the logs, writes the next state beside the old one, and ends with the journal that
@@ -29,8 +30,11 @@ func (x *run) prepareState() error {
 	if err != nil {
 		return err
 	}
-	w := &next{run: x, Shadow: shadow}
-	if err = w.build(); err == nil {
+	w := &next{run: x, Shadow: shadow, keys: map[uint64]bool{}}
+	if err = x.eachOrder(func(o *state.Order, _ []byte) { w.keys[o.Key] = false }); err == nil {
+		err = w.build()
+	}
+	if err == nil {
 		err = w.Prepare()
 	}
 	if err != nil && !errors.Is(err, disk.ErrCrashed) {
@@ -44,7 +48,7 @@ func (w *next) build() error {
 		return err
 	}
 	for _, step := range []func() error{w.logs, w.openFiles, w.beast, w.queues, w.calendars, w.inRAM, w.robots,
-		w.star, w.content, w.names, w.seen, w.seeds} {
+		w.star, w.content, w.names, w.seen, w.seeds, w.orders} {
 		if err := step(); err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
@@ -58,8 +62,8 @@ func (w *next) build() error {
 // account corrects the accounts: each URL that goes counts as refused, because it was erased.
 func (w *next) account() error {
 	a, c := &w.Next.Accounts, &w.j.Erased
-	if w.waiting != c.Waiting {
-		return fmt.Errorf("BUG: erase: %d URLs that wait go, the plan has %d", w.waiting, c.Waiting)
+	if want := c.Waiting + w.j.Orders.N; w.waiting != want {
+		return fmt.Errorf("BUG: erase: %d URLs that wait go, the plan has %d", w.waiting, want)
 	}
 	ended := w.j.Fetched
 	a.Places[state.PlaceFetched].Remove(w.j.Fetched)
@@ -67,6 +71,8 @@ func (w *next) account() error {
 		a.Places[p].Remove(w.left[p])
 		ended.Merge(w.left[p])
 	}
+	ended.Remove(w.j.Orders)
+	a.Orders.Remove(w.j.Orders)
 	a.Unique.Merge(w.barred)
 	a.Unique.Merge(w.j.New)
 	ended.Merge(w.barred)

@@ -148,6 +148,12 @@ type RequestError struct{ Why string }
 
 func (e *RequestError) Error() string { return "erase: " + e.Why }
 
+// IsRefused reports whether err is a *RequestError.
+func IsRefused(err error) bool {
+	var r *RequestError
+	return errors.As(err, &r)
+}
+
 func refused(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
 
 // canonical returns the form of a target in which it is sorted, hashed and kept.

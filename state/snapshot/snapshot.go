@@ -63,8 +63,9 @@ type Snapshot struct {
 	Uploads                                      Uploads               // finished files that go to an object store
 	Texts                                        Texts                 // with --extract, of this run
 	Browser                                      Browser               // with --render
-	Cluster                                      Cluster               // of a node of several
-	HostsInRAM                                   int64                 // with URLs in RAM or remembered delays
+	Erasures                                     Erasures
+	Cluster                                      Cluster // of a node of several
+	HostsInRAM                                   int64   // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
 	// request, LeastServerGap that between two requests to an address; 0 before the second request.
 	LeastHostGap, LeastServerGap time.Duration
