@@ -260,13 +260,21 @@ func (r *Report) Save(dir string) (names []string, err error) {
 		names = append(names, name)
 		return nil
 	}
-	b, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return nil, fmt.Errorf("bench: save report: %w", err)
-	}
-	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
+	var text, object bytes.Buffer
+	if err := errors.Join(r.Write(&text), r.WriteJSON(&object)); err != nil {
 		return nil, err
 	}
-	return names, errors.Join(put(r.Name+".json", append(b, '\n')), put(r.Name+".txt", text.Bytes()))
+	return names, errors.Join(put(r.Name+".json", object.Bytes()), put(r.Name+".txt", text.Bytes()))
+}
+
+// WriteJSON writes the report as a JSON object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	b, err := json.MarshalIndent(r, "", "\t")
+	if err == nil {
+		_, err = w.Write(append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("bench: write report: %w", err)
+	}
+	return nil
 }

@@ -2,7 +2,7 @@
 // measurements themselves are the packages below drumbeat/bench.
 //
 // The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
-// output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and
+// output has what all share: --out, --check, --json, --quiet and --profile, the context that a signal cancels, and
 // the report, which is printed, saved and checked against its targets.
 //
 // A measurement that needs its own process is a hidden command (drum-child, crawl-server), which the
@@ -30,6 +30,7 @@ import (
 	"drumbeat/bench/crawl"
 	"drumbeat/bench/disk"
 	"drumbeat/bench/drum"
+	"drumbeat/bench/extract"
 	"drumbeat/bench/measure"
 	"drumbeat/bench/model"
 	"drumbeat/bench/queue"
@@ -60,6 +61,8 @@ type Command struct {
 	CrawlServer crawlServerCmd `cmd:"" hidden:""`
 
 	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:""`
+
+	Extract benchmark[extract.Options, *extract.Options] `cmd:""`
 }
 
 // output has the options that measurements share.
@@ -67,6 +70,7 @@ type output struct {
 	Out   string `placeholder:"DIR"`
 	Check bool
 	Quiet bool `short:"q"`
+	JSON  bool `name:"json"`
 	flags.Profiling
 }
 
@@ -92,7 +96,11 @@ func (o *output) measure(a *term.App,
 		return err
 	}
 	r.Command = "drumbeat " + strings.Join(a.Args, " ")
-	if err := r.Write(a.Stdout); err != nil {
+	write := r.Write
+	if o.JSON {
+		write = r.WriteJSON
+	}
+	if err := write(a.Stdout); err != nil {
 		return err
 	}
 	if o.Out != "" {
