@@ -1,16 +1,16 @@
-// Package extract measures the extraction of main text and Markdown (internal/maintext) with a corpus: pages and the
+// Package extract measures the extraction of main text (internal/maintext) with a corpus: pages and the
 // text that a person takes for their content.
 //
 // # Corpora
 //
 // A corpus is a directory in one of two layouts, as published:
 //
-//   - truth.jsonl and html/ID.html or ID.html.gz, a line a page: id, type, main, with, without and markdown, as in WCXB
-//     (Web Content Extraction Benchmark). The score is that of its evaluate.py: precision, recall and F1 of a page's
-//     words, as multisets of lower-case runs of letters, digits and underscores; then the mean over the pages.
-//   - ground-truth.json and html/ID.html.gz, as in the article-extraction-benchmark of scrapinghub. The score is that of
-//     its evaluate.py: precision and recall of a page's shingles of four words; the mean of each over the pages with
-//     any, and F1 of the two means.
+//   - truth.jsonl and html/ID.html or ID.html.gz, a line a page: id, type, main, with, without and markdown, as in
+//     WCXB (Web Content Extraction Benchmark). The score is that of its evaluate.py: precision, recall and F1 of a
+//     page's words, as multisets of lower-case runs of letters, digits and underscores; then the mean over the pages.
+//   - ground-truth.json and html/ID.html.gz, as in the article-extraction-benchmark of scrapinghub. The score is that
+//     of its evaluate.py: precision and recall of a page's shingles of four words; the mean of each over the pages
+//     with any, and F1 of the two means.
 //
 // testdata/corpus is a small corpus of the first layout, written for this package; the floors of its scores are a test.
 //

@@ -54,6 +54,12 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "beast", "--dir=" + dir, "--url-bytes=10"}, term.ExitUsage, "want 64 to 512"},
 		{[]string{"bench", "beast", "--dir=" + dir, "-q", "--plds=100", "--urls=3e4", "--naive-urls=2e4"}, 0,
 			"BenchmarkBeast/scheme=beast/urls=3e4"},
+		{[]string{"bench", "extract", "-q", "--corpus=../../bench/extract/testdata/corpus", "--repeat=1"}, 0,
+			"BenchmarkExtract/pages=forum"},
+		{[]string{"bench", "extract", "-q", "--json", "--corpus=../../bench/extract/testdata/corpus", "--repeat=1"}, 0,
+			`"name": "BenchmarkExtract/pages=all",`},
+		{[]string{"bench", "extract"}, term.ExitUsage, "--corpus"},
+		{[]string{"bench", "extract", "--corpus=" + dir}, 1, "truth.jsonl"},
 	} {
 		var out bytes.Buffer
 		a := &term.App{Stdout: &out, Stderr: &out}

@@ -49,17 +49,19 @@ type Doc struct {
 // HTML reads a page with a Content-Type and a canonical URL.
 func HTML(page io.Reader, contentType, url string) (*Doc, error) {
 	limited := &io.LimitedReader{R: page, N: MaxPage + 1}
-	r := newReader()
+	r := &reader{tree: newTree()}
 	e, err := pagetext.Walk(limited, contentType, r.token)
 	if err != nil {
 		return nil, err
 	}
 	r.doc.Charset, r.doc.CharsetGuessed = e.Name, e.Guessed
-	r.end()
+	r.endScript() // a page that ends within a script
+	r.tree.pop(0)
 	d := &r.doc
-	d.Truncated = limited.N == 0
-	d.Text = r.text.Bytes()
-	d.Main, d.Whole = mainText(d.Text, r.blocks)
+	d.Truncated = limited.N == 0 || r.tree.full
+	p := newPassage(r.tree)
+	d.Text = p.lines
+	d.Main, d.Whole = p.main()
 	d.Canonical = r.resolve(url)
 	if d.Title == "" {
 		d.Title = r.ogTitle
@@ -95,14 +97,10 @@ func (r *reader) resolve(url string) string {
 
 // reader collects what the tokens of a page say.
 type reader struct {
-	doc    Doc
-	text   bytes.Buffer
-	lines  *pagetext.Lines
-	blocks []block
-	open   block // begins at open.from
-	links  int   // open <a> elements with href
-	marked marks
-	inHead bool // in a title
+	doc      Doc
+	tree     *tree
+	inHead   bool // in a title
+	noscript bool // in a noscript
 
 	canonical, base        string
 	ogTitle, ogDescription string
@@ -111,39 +109,30 @@ type reader struct {
 	ldBytes                int
 }
 
-func newReader() *reader {
-	r := &reader{}
-	r.lines = pagetext.NewLines(&r.text)
-	return r
-}
-
 // token takes the next token of the page.
 func (r *reader) token(t *pagetext.Token) error {
-	if t.Hidden != 0 {
-		r.hidden(t)
-		return nil
-	}
-	if t.Text != nil {
+	switch {
+	case t.Hidden != 0:
+		return r.hidden(t)
+	case t.Text != nil:
 		if r.inHead && r.doc.Title == "" {
-			r.doc.Title = value(t.Text)
+			r.doc.Title = oneLine(t.Text)
 		}
-		linked := r.links > 0
-		if r.inHead {
-			r.open.title = true
-		}
-		r.open.count(t.Text, linked)
-		r.lines.Add(t)
+		r.tree.addText(t.Text)
+		return nil
+	case t.End:
+		r.inHead = r.inHead && t.Name != atom.Title
+		r.tree.broken = t.Breaks()
+		r.tree.end(t.Name)
+		return nil
+	case r.noscript:
+		r.tree.start(t)
 		return nil
 	}
-	if t.Breaks() && t.Name != atom.Br {
-		r.endBlock()
-	}
-	r.lines.Add(t)
 	switch t.Name {
 	case atom.Title:
-		r.inHead = !t.End
-	case atom.A:
-		r.link(t)
+		r.inHead = true
+		r.tree.start(t)
 	case atom.Meta:
 		r.meta(t)
 	case atom.Link:
@@ -153,46 +142,32 @@ func (r *reader) token(t *pagetext.Token) error {
 			r.base = href
 		}
 	case atom.Html:
-		if !t.End && r.doc.Declared == "" {
+		if r.doc.Declared == "" {
 			r.doc.Declared = attr(t, "lang")
 		}
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
-		r.open.heading = !t.End
 	default:
-		if r.marked.tag(t) {
-			r.endBlock()
-		}
+		r.tree.start(t)
 	}
 	return nil
 }
 
-// link takes a tag of <a>. HTML closes an open <a> where the next begins.
-func (r *reader) link(t *pagetext.Token) {
-	r.links = 0
-	if !t.End && attr(t, "href") != "" {
-		r.links = 1
-	}
-}
-
-// endBlock ends the open block.
-func (r *reader) endBlock() {
-	r.lines.End()
-	if r.open.to = r.text.Len(); r.open.to > r.open.from {
-		r.blocks = append(r.blocks, r.open)
-	}
-	r.open = block{from: r.text.Len(), marked: r.marked.within()}
-}
-
-// end ends the page.
-func (r *reader) end() {
-	r.endBlock()
-	r.endScript() // a page that ends within a script
-}
+// leastNoscript is the length of a noscript that may have the text of the page, in bytes.
+const leastNoscript = 512
 
 // hidden takes a token that is not visible.
-func (r *reader) hidden(t *pagetext.Token) {
+func (r *reader) hidden(t *pagetext.Token) error {
 	switch {
-	case t.Hidden != atom.Script:
+	case t.Hidden == atom.Noscript && t.Text != nil && len(t.Text) >= leastNoscript && !r.noscript &&
+		len(r.tree.stack) < maxDepth:
+		r.noscript = true
+		text := bytes.Clone(t.Text)
+		n := len(r.tree.stack)
+		r.tree.push(node{name: atom.Noscript})
+		err := pagetext.WalkUTF8(bytes.NewReader(text), r.token)
+		r.tree.pop(n)
+		r.noscript = false
+		return err
+	case t.Hidden != atom.Script || r.noscript:
 	case t.Text != nil:
 		if r.ld && len(r.script)+len(t.Text) <= MaxJSONLDBytes {
 			r.script = append(r.script, t.Text...)
@@ -205,6 +180,7 @@ func (r *reader) hidden(t *pagetext.Token) {
 	default:
 		r.script, r.ld = r.script[:0], mimetype.Parse(attr(t, "type")).Essence == "application/ld+json"
 	}
+	return nil
 }
 
 // endScript takes a script of JSON-LD.
@@ -234,10 +210,10 @@ func (r *reader) meta(t *pagetext.Token) {
 		switch string(n) {
 		case "name", "property", "http-equiv", "itemprop":
 			if name == "" {
-				name = strings.ToLower(value(v))
+				name = strings.ToLower(oneLine(v))
 			}
 		case "content":
-			content = value(v)
+			content = oneLine(v)
 		}
 	}
 	set := func(to *string) {
@@ -273,9 +249,9 @@ func (r *reader) relation(t *pagetext.Token) {
 		}
 		switch string(n) {
 		case "rel":
-			rel = value(v)
+			rel = oneLine(v)
 		case "href":
-			href = value(v)
+			href = oneLine(v)
 		}
 	}
 	for word := range strings.FieldsSeq(rel) {
@@ -293,13 +269,13 @@ func attr(t *pagetext.Token, name string) string {
 			return ""
 		}
 		if string(n) == name {
-			return value(v)
+			return oneLine(v)
 		}
 	}
 }
 
-// value returns a text of the head in one line, cut at MaxValue.
-func value(b []byte) string {
+// oneLine returns a text of the head or an attribute in one line, cut at MaxValue.
+func oneLine(b []byte) string {
 	if len(b) > MaxValue {
 		b = b[:MaxValue]
 		for len(b) > 0 && !utf8.RuneStart(b[len(b)-1]) {
@@ -307,5 +283,5 @@ func value(b []byte) string {
 		}
 		b = b[:max(0, len(b)-1)] // it may begin a character that was cut
 	}
-	return strings.Join(strings.Fields(string(b)), " ")
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(b), "\uFFFD")), " ")
 }

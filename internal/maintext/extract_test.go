@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"drumbeat/internal/langid"
+	"drumbeat/internal/pagetext"
 )
 
 // TestGolden: of each page in testdata, the main text is the one beside it.
@@ -75,7 +76,7 @@ func TestHead(t *testing.T) {
 	if d.Charset != "gb18030" || d.Title != "港口" || languageOf(d) != "zho" || !utf8.Valid(d.Text) {
 		t.Errorf("%+v", d)
 	}
-	if d = doc(t, read(t, "testdata/short.html"), ""); !d.Whole || d.Title != "Opening hours" {
+	if d = doc(t, read(t, "testdata/short.html"), ""); d.Whole || d.Title != "Opening hours" {
 		t.Errorf("%+v", d)
 	}
 	for page, want := range map[string]string{
@@ -132,93 +133,118 @@ func TestJSONLD(t *testing.T) {
 	}
 }
 
-// TestMarks: an element that is boilerplate ends where it ends, whatever is nested wrongly.
+// passageOf returns the blocks of a page.
+func passageOf(t testing.TB, page string) *passage {
+	t.Helper()
+	r := &reader{tree: newTree()}
+	if err := pagetext.WalkUTF8(strings.NewReader(page), r.token); err != nil {
+		t.Fatal(err)
+	}
+	r.tree.pop(0)
+	return newPassage(r.tree)
+}
+
+// TestMarks: the hints of an element count for what is in it, whatever is nested wrongly.
 func TestMarks(t *testing.T) {
-	long := "These are more than sixteen words, so that the paragraph is main text wherever it stands " +
-		"without a mark on it."
-	for page, want := range map[string]bool{
-		"<nav><p>%s</nav>":                               false,
-		"<nav><nav></nav><p>%s</nav>":                    false,
-		"<nav></nav><p>%s":                               true,
-		"<nav><div></nav><p>%s":                          true,
-		"<nav><main><p>%s":                               true,
-		"</nav></div><p>%s":                              true,
-		"<div class='a cookie-x'><div></div><p>%s</div>": false,
-		"<div id=Cookie_Note></div><p>%s":                true,
-		"<div class=accookies><p>%s":                     true,
-		"<section role=' Dialog'><p>%s</section>":        false,
-		"<div role=main class=content><p>%s":             true,
-		"<ul class=menu><li>%s</ul>":                     false,
+	for page, want := range map[string]marks{
+		"<nav><p>TEXT</nav>":                                     markNav,
+		"<nav><nav></nav><p>TEXT</nav>":                          markNav,
+		"<nav></nav><p>TEXT":                                     0,
+		"<nav><div></nav><p>TEXT":                                0,
+		"<nav><main><p>TEXT</nav>":                               markNav | markMain,
+		"</nav></div><p>TEXT":                                    0,
+		"<div class='a cookie-x'><div></div><p>TEXT</div>":       markCookie,
+		"<div id=Cookie_Note></div><p>TEXT":                      0,
+		"<div class=accookies><p>TEXT":                           0,
+		"<div class=RelatedPosts><p>TEXT</div>":                  markRelated | markForum,
+		"<section role=' Dialog'><p>TEXT</section>":              markPopup,
+		"<div role=main class=text><p>TEXT":                      markMain,
+		"<ul class=menu><li>TEXT</ul>":                           markNav,
+		"<div class=share style='x;display: none'><p>TEXT</div>": markShare | markUnseen,
+		"<table><tr><td class=nav>x<td><p>TEXT</div></table>":    0,
+		"<table><tr><td class=nav><p>TEXT</table>":               markNav,
+		"<p><span class=rating>TEXT</p>":                         markReview,
+		"<p><a href=x class=btn><span>x</a>TEXT":                 markAction, // a block has the hints of its first text
+		"<aside><article><b><p>x</b>y</article><p>TEXT</aside>":  markSide,
 	} {
-		page = fmt.Sprintf(page, long) +
-			"<p>Other text of the page that is long enough to be the main text, so that it is not taken as a whole."
-		if d := doc(t, page, ""); strings.Contains(string(d.Main), long) != want ||
-			!strings.Contains(string(d.Text), long) || d.Whole {
-			t.Errorf("%s\nmain: %s", page, d.Main)
+		p := passageOf(t, page+"<section><p>"+strings.Repeat("other text ", 9)+"</section>")
+		i := slices.IndexFunc(p.blocks, func(b block) bool {
+			return bytes.Contains(p.lines[b.from:b.to], []byte("TEXT"))
+		})
+		if i < 0 || p.of[p.blocks[i].first].marks != want {
+			t.Errorf("%s: block %d, marks %b, want %b", page, i, p.of[p.blocks[max(0, i)].first].marks, want)
+		}
+	}
+	// What surrounds most of the page names its layout, unless it is the main text.
+	page := "<div class='page with-sidebar'><main><p>" + strings.Repeat("much text ", 99) + "</main></div>"
+	p := passageOf(t, page)
+	if got := p.of[p.blocks[0].first].marks; got != markMain {
+		t.Errorf("marks %b of a wide element", got)
+	}
+}
+
+// TestTree: blocks are those of the tree that browsers make, in common mistakes.
+func TestTree(t *testing.T) {
+	for page, want := range map[string]string{
+		"a<p>b<div>c</div>d":                                            "a|b|c|d",
+		"<ul><li>a<li>b<ul><li>c</ul>d</ul>e":                           "a|b|c|d|e",
+		"<table><tr><td>a<td>b<tr><td>c</table>d":                       "a b|c|d",
+		"<div><table><tr><td>a</div>b</table></div>c":                   "ab|c",
+		"<dl><dt>a<dd>b<dt>c</dl>":                                      "a|b|c",
+		"<b>a<p>b</b>c</p>d":                                            "a|bc|d",
+		"a <b>b</b> <i>c</i>":                                           "a b c",
+		"<p>a</p> <p>b</p>":                                             "a|b",
+		"<a href=x>a<a href=y>b</a>c":                                   "abc",
+		"</p></li>a<br>b":                                               "a\nb",
+		"<button>a<p>b</button>c":                                       "a|b|c",
+		"<select><option>a<option>b</select>":                           "a|b",
+		strings.Repeat("<div>", 2*maxDepth) + "a<p>b<b>c</b>":           "a\nbc",
+		"a<noscript><p>" + strings.Repeat("seen ", 200) + "</noscript>": "a|" + strings.Repeat("seen ", 199) + "seen",
+		"<noscript><img>" + strings.Repeat(" ", 600) + "</noscript>a":   "a",
+		strings.Repeat("long ", 400) + "<noscript>" + strings.Repeat("x ", 300) + "</noscript>": strings.Repeat("long ",
+			399) + "long",
+	} {
+		p := passageOf(t, page)
+		var got []string
+		for i := range p.blocks {
+			got = append(got, string(p.trimmed(&p.blocks[i])))
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%.80s: got %.100q, want %.100q", page, got, want)
 		}
 	}
 }
 
-// TestContent: the decision tree, by its paths.
-func TestContent(t *testing.T) {
-	for _, c := range []struct {
-		previous, b, next block
-		want              bool
-	}{
-		{block{}, block{words: 17}, block{}, true},
-		{block{}, block{words: 16}, block{words: 15}, false},
-		{block{}, block{words: 1}, block{words: 16}, true},
-		{block{words: 5}, block{words: 1}, block{}, true},
-		{block{words: 4}, block{words: 1}, block{}, false},
-		{block{}, block{words: 90, linked: 31}, block{}, false},
-		{block{}, block{words: 90, linked: 30}, block{}, true},
-		{block{words: 9, linked: 6}, block{words: 40}, block{words: 17}, false},
-		{block{words: 9, linked: 6}, block{words: 41}, block{}, true},
-		{block{words: 9, linked: 6}, block{words: 1}, block{words: 18}, true},
-		{block{words: 9, linked: 5}, block{words: 17}, block{}, true},
-	} {
-		if got := content(&c.previous, &c.b, &c.next); got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
-// TestLinksWithinText: links within a text, however they are nested, do not end it.
-func TestLinksWithinText(t *testing.T) {
-	const long = "<p>These are more than sixteen words, so that the paragraph is main text wherever it " +
-		"stands on the page."
-	const behind = "<p>This paragraph stands behind the links and has fewer than forty words."
-	const links = "<li><a href=/1>The first of the links</a><li><a href=/2>The second of the links</a>"
+// TestHostile: the time and memory of pages made to be slow are bounded.
+func TestHostile(t *testing.T) {
 	for name, page := range map[string]string{
-		"list":           long + "<ul>" + links + "</ul>" + behind,
-		"nested lists":   long + "<div><ul><li><ul>" + links + "</ul></ul></div>" + behind,
-		"table":          long + "<table><tr><td><table><tr><td><ul>" + links + "</ul></table></table>" + behind,
-		"with a heading": long + "<div><h3>Related</h3><ul>" + links + "</ul></div>" + behind,
-		"twice": long + "<ul>" + links + "</ul><p>A short line.<ul>" + links + "</ul>" + long + "<ul>" +
-			links + "</ul>" + behind,
-		"and more": long + "<ul>" + links + "</ul>" + behind + behind,
+		"nested":       strings.Repeat("<div>", 1<<20) + "deep",
+		"formatting":   strings.Repeat("<b><p>x</i>", 1<<17),
+		"unmatched":    strings.Repeat("<b>", 200) + strings.Repeat("<div>x</b></div>", 1<<17),
+		"cells":        strings.Repeat("<table><tr><td>x</div>", 1<<16),
+		"siblings":     strings.Repeat("<p class=x>word. ", 1<<17),
+		"attributes":   "<p" + strings.Repeat(" a=b", 1<<19) + ">x",
+		"classes":      strings.Repeat("<i class='"+strings.Repeat("nav x", 80)+"'>x", 1<<13),
+		"scripts":      strings.Repeat("<noscript>"+strings.Repeat("<p>x", 200)+"</noscript>", 1<<10),
+		"many nodes":   strings.Repeat("<b>x</b>", maxNodes),
+		"links":        strings.Repeat("<a href=x>y", 1<<17),
+		"within links": strings.Repeat("<a href=x><div>y", 1<<17),
 	} {
-		d := doc(t, "<body><ul>"+links+"</ul><p>Not the text, but a few words in front of it all."+page+"<ul>"+
-			links+"</ul>", "")
-		main := string(d.Main)
-		if d.Whole || !strings.Contains(main, "stands behind the links") || strings.Contains(main, "of the links") {
-			t.Errorf("%s: main text\n%s", name, main)
+		d := doc(t, page, "")
+		if len(d.Text) == 0 || d.Truncated != (name == "many nodes") {
+			t.Errorf("%s: %d bytes of text, truncated %t", name, len(d.Text), d.Truncated)
 		}
-	}
-	if d := doc(t, "<ul>"+links+"</ul>"+behind+"<ul>"+links+"</ul>"+long+long,
-		""); strings.Contains(string(d.Main), "behind") {
-		t.Errorf("a paragraph between links that no text precedes: main text\n%s", d.Main)
 	}
 }
 
 // TestWords: words are counted in all scripts, with links and without.
 func TestWords(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "--- * ": 0, "It's a well-known fact.": 4, "3,5 kg": 3,
+	for text, want := range map[string]int32{"": 0, "--- * ": 0, "It's a well-known fact.": 4, "3,5 kg": 3,
 		"Ёлка и дом": 3, "新的港口": 2, "港口 wall": 2, "กขคง": 1, "한국어 문장": 2} {
-		var b block
-		b.count([]byte(text), true)
-		if b.words != want || b.linked != want {
-			t.Errorf("%q: %d words, %d linked, want %d", text, b.words, b.linked, want)
+		var c counts
+		c.count([]byte(text), true)
+		if c.words != want || c.linked != want {
+			t.Errorf("%q: %d words, %d linked, want %d", text, c.words, c.linked, want)
 		}
 	}
 	d := doc(t, "<p>a <a name=x>b c <a href=y>d e<a href=z>f</a> g", "")
@@ -234,7 +260,7 @@ func TestBounds(t *testing.T) {
 		pageURL); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if d := doc(t, strings.Repeat("<p>many words ", MaxPage/14+1)+"<p>end", ""); !d.Truncated ||
+	if d := doc(t, strings.Repeat("<p>many words"+strings.Repeat(" ", 51), MaxPage/64+1)+"<p>end", ""); !d.Truncated ||
 		bytes.Contains(d.Text, []byte("end")) {
 		t.Errorf("a long page: %t, %d bytes", d.Truncated, len(d.Text))
 	}

@@ -1,96 +1,120 @@
 package maintext
 
 import (
-	"bytes"
+	"maps"
+	"strings"
 
 	"golang.org/x/net/html/atom"
-
-	"drumbeat/internal/pagetext"
 )
 
-// marks tells whether a page's current place is in an element that is boilerplate by its name, role, id or class.
-// It follows the outermost such element: the name, and how many of that name are open. So its memory is constant,
-// and the wrong nesting of other elements does not matter.
-type marks struct {
-	name  atom.Atom // of the outermost; 0: none
-	depth int
+// marks is a set of hints that the name, the role, the id and the class of an element give.
+type marks uint32
+
+// The hints: elements of which main text is rarely a part, and those that often have it.
+const (
+	markNav marks = 1 << iota
+	markFooter
+	markSide
+	markCookie
+	markShare
+	markRelated
+	markComment
+	markReview
+	markForm
+	markAction // buttons, also those of shops
+	markPopup
+	markUnseen // display: none
+	markMain
+	markArticle
+	markForum
+	markCard
+	markFigure
+	markContents // a table of contents
+	numMarks     = iota
+)
+
+// wideMarks are the hints that count on an element with most of the page: others name a layout there, as in
+// <div class="page with-sidebar">.
+const wideMarks = markMain | markArticle
+
+// elementMarks are the hints of elements' names.
+var elementMarks = map[atom.Atom]marks{
+	atom.Nav: markNav, atom.Menu: markNav, atom.Footer: markFooter, atom.Aside: markSide, atom.Dialog: markPopup,
+	atom.Button: markAction, atom.Form: markForm, atom.Select: markForm, atom.Textarea: markForm,
+	atom.Datalist: markForm, atom.Main: markMain, atom.Article: markArticle, atom.Figure: markFigure,
+	atom.Figcaption: markFigure,
 }
 
-// within tells whether the place is in such an element.
-func (m *marks) within() bool { return m.name != 0 }
+// roleMarks are the hints of roles of WAI-ARIA.
+var roleMarks = map[string]marks{
+	"navigation": markNav, "menu": markNav, "menubar": markNav, "tablist": markNav, "contentinfo": markFooter,
+	"complementary": markSide, "dialog": markPopup, "alertdialog": markPopup, "search": markForm, "form": markForm,
+	"main": markMain, "article": markArticle, "button": markAction, "doc-toc": markContents,
+}
 
-// tag takes a visible tag. It tells whether it changes the answer of within, so that a block ends there.
-func (m *marks) tag(t *pagetext.Token) (changes bool) {
-	switch {
-	case m.name == 0:
-		if t.End || !isMark(t) {
-			return false
+// hintWords are the hints of words in an id or a class.
+var hintWords = tableOf(map[marks]string{
+	markNav: "nav navbar navigation menu submenu megamenu breadcrumb breadcrumbs crumbs pagination pager paging " +
+		"tabs toolbar topnav subnav mainmenu dropdown sitemap",
+	markFooter: "footer foot copyright colophon legal disclaimer bottom",
+	markSide:   "sidebar aside widget widgets rail side right secondary sidecolumn",
+	markCookie: "cookie cookies consent gdpr onetrust cookiebanner privacy",
+	markShare:  "share sharing social socials follow twitter facebook linkedin addthis",
+	markRelated: "related recommended recommendations recommendation recommend more suggested similar popular " +
+		"trending upsell upsells crosssell carousel slider latest recent next previous prev readmore teaser teasers " +
+		"also viewed",
+	markComment: "comment comments respond disqus commentlist reply replies",
+	markReview:  "review reviews rating ratings stars testimonial testimonials",
+	markAction:  "button buttons btn cta cart checkout wishlist actions controls add",
+	markPopup: "modal popup overlay dialog lightbox drawer toast alert notice notification flyout offcanvas tooltip " +
+		"popover warning error",
+	markForum: "thread topic topics message messages question answer answers discussion forum forums posts postbody",
+	markCard:  "card cards grid list tile tiles listing items row col",
+	markFigure: "caption image gallery media figure thumbnail credit " +
+		"video",
+	markContents: "toc contents tableofcontents jump anchor",
+})
+
+// tableOf makes a table of the words of each hint.
+func tableOf(of map[marks]string) map[string]marks {
+	table := map[string]marks{}
+	for m, list := range maps.All(of) {
+		for word := range strings.FieldsSeq(list) {
+			table[word] |= m
 		}
-		m.name, m.depth = t.Name, 1
-		return true
-	case t.Name == atom.Main && !t.End, t.Name == atom.Body && t.End:
-		m.name = 0 // whatever was left open
-		return true
-	case t.Name != m.name:
-		return false
-	case !t.End:
-		m.depth++
-		return false
 	}
-	if m.depth--; m.depth == 0 {
-		m.name = 0
-		return true
-	}
-	return false
+	return table
 }
 
-// boilerplate are the elements without main text.
-var boilerplate = map[atom.Atom]bool{atom.Nav: true, atom.Footer: true, atom.Aside: true, atom.Dialog: true,
-	atom.Button: true, atom.Select: true, atom.Textarea: true, atom.Menu: true, atom.Datalist: true}
-
-// containers are the elements whose role, id or class is asked: those that have an end tag in all pages.
-var containers = map[atom.Atom]bool{atom.Div: true, atom.Section: true, atom.Ul: true, atom.Ol: true, atom.Header: true,
-	atom.Form: true, atom.Table: true}
-
-// roles are the landmarks of WAI-ARIA without main text.
-var roles = map[string]bool{"navigation": true, "contentinfo": true, "complementary": true, "dialog": true,
-	"alertdialog": true, "search": true, "menu": true, "menubar": true, "banner": true}
-
-// names are words in an id or a class that name boilerplate. A word is what stands between '-', '_' and spaces.
-var names = map[string]bool{"nav": true, "navbar": true, "navigation": true, "menu": true, "footer": true,
-	"sidebar": true, "breadcrumb": true, "breadcrumbs": true, "cookie": true, "cookies": true, "consent": true,
-	"gdpr": true, "cookiebanner": true, "advert": true, "advertisement": true, "ads": true, "newsletter": true,
-	"pagination": true, "pager": true}
-
-// maxNames bounds how much of an id or a class is read, in bytes.
+// maxNames bounds how much of an id, a class, a role or a style is read, in bytes.
 const maxNames = 512
 
-// isMark tells whether a start tag begins boilerplate.
-func isMark(t *pagetext.Token) bool {
-	if boilerplate[t.Name] {
-		return true
-	}
-	if !containers[t.Name] {
-		return false
-	}
-	for {
-		name, value, ok := t.Attr()
-		if !ok {
-			return false
+// nameMarks returns the hints of an id or a class. Its words are runs of letters, and one begins where an upper-case
+// letter follows a lower-case one.
+func (t *tree) nameMarks(value []byte) (m marks) {
+	word, lower := t.word[:0], false
+	take := func() {
+		if len(word) > 1 {
+			m |= hintWords[string(word)]
 		}
-		switch string(name) {
-		case "role":
-			if roles[string(bytes.ToLower(bytes.TrimSpace(value[:min(len(value), maxNames)])))] {
-				return true
-			}
-		case "id", "class":
-			words := bytes.ToLower(value[:min(len(value), maxNames)])
-			for word := range bytes.FieldsFuncSeq(words,
-				func(r rune) bool { return r == '-' || r == '_' || r == ' ' || r == '\n' || r == '\t' }) {
-				if names[string(word)] {
-					return true
-				}
-			}
-		}
+		word = word[:0]
 	}
+	for _, c := range value {
+		switch {
+		case c >= 'a' && c <= 'z':
+			word, lower = append(word, c), true
+			continue
+		case c < 'A' || c > 'Z':
+			take()
+		case lower:
+			take()
+			word = append(word, c|0x20)
+		default:
+			word = append(word, c|0x20)
+		}
+		lower = false
+	}
+	take()
+	t.word = word[:0]
+	return m
 }

@@ -24,6 +24,7 @@ package pagetext
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -73,22 +74,16 @@ type Token struct {
 	// element itself have it too.
 	Hidden atom.Atom
 
-	z    *html.Tokenizer
-	more bool // the tag has attributes that Attr has not returned
-}
-
-// Attr returns the next attribute of a start tag; ok is false after the last one. Names are in lower case, values
-// have their entities replaced.
-func (t *Token) Attr() (name, value []byte, ok bool) {
-	if !t.more {
-		return nil, nil, false
-	}
-	name, value, t.more = t.z.TagAttr()
-	return name, value, true
+	z     *html.Tokenizer
+	more  bool   // the tag may have attributes that Attr has not returned
+	attrs []byte // the rest of the tag
 }
 
 // Breaks reports whether the token ends a line of text.
 func (t *Token) Breaks() bool { return t.Text == nil && block[t.Name] }
+
+// IsBlock reports whether an element begins and ends a line of text.
+func IsBlock(name atom.Atom) bool { return block[name] }
 
 // Cell reports whether the token is a tag of a cell of a table, which white space separates from the next.
 func (t *Token) Cell() bool { return t.Text == nil && (t.Name == atom.Td || t.Name == atom.Th) }
@@ -97,7 +92,12 @@ func (t *Token) Cell() bool { return t.Text == nil && (t.Name == atom.Td || t.Na
 // and the doctype. An error of fn ends it.
 func Walk(page io.Reader, contentType string, fn func(t *Token) error) (e Encoding, err error) {
 	decoded, e := NewReader(page, contentType)
-	z := html.NewTokenizer(decoded)
+	return e, WalkUTF8(decoded, fn)
+}
+
+// WalkUTF8 is Walk for a page, or a part of one, in UTF-8.
+func WalkUTF8(page io.Reader, fn func(t *Token) error) error {
+	z := html.NewTokenizer(page)
 	z.SetMaxBuf(maxToken)
 	t := &Token{z: z}
 	depth := 0 // how many of the hidden element's name are open
@@ -107,18 +107,25 @@ func Walk(page io.Reader, contentType string, fn func(t *Token) error) (e Encodi
 		switch kind {
 		case html.ErrorToken:
 			if errors.Is(z.Err(), html.ErrBufferExceeded) {
-				return e, fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
+				return fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
 			}
 			if z.Err() != io.EOF {
-				return e, z.Err()
+				return z.Err()
 			}
-			return e, nil
+			return nil
 		case html.TextToken:
-			t.Text = z.Text()
+			if t.Text = z.Text(); !utf8.Valid(t.Text) {
+				t.Text = bytes.ToValidUTF8(t.Text, []byte("\uFFFD"))
+			}
 		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
-			var raw []byte
-			raw, t.more = z.TagName()
-			t.Name = atom.Lookup(raw)
+			raw := z.Raw()
+			var name []byte
+			name, t.more = z.TagName()
+			t.Name = atom.Lookup(name)
+			if t.more {
+				end := bytes.IndexAny(raw, " \n\r\t\f/>")
+				t.attrs = raw[max(0, end):]
+			}
 			// HTML ignores the slash of <script/>.
 			if !t.End && hidden[t.Name] && (depth == 0 || t.Hidden == t.Name) {
 				t.Hidden = t.Name
@@ -128,7 +135,7 @@ func Walk(page io.Reader, contentType string, fn func(t *Token) error) (e Encodi
 			continue
 		}
 		if err := fn(t); err != nil {
-			return e, err
+			return err
 		}
 		if t.End && depth > 0 && t.Hidden == t.Name {
 			if depth--; depth == 0 {
@@ -174,16 +181,19 @@ func (l *Lines) Add(t *Token) {
 	switch {
 	case t.Hidden != 0:
 	case t.Text != nil:
-		l.text(t.Text)
+		l.Text(t.Text)
 	case t.Breaks():
 		l.End()
 	case t.Cell():
-		l.space = true
+		l.Space()
 	}
 }
 
-// text appends text to the line.
-func (l *Lines) text(raw []byte) {
+// Space separates the text before it from the next one.
+func (l *Lines) Space() { l.space = true }
+
+// Text appends text to the line.
+func (l *Lines) Text(raw []byte) {
 	for len(raw) > 0 && l.err == nil {
 		n := 0 // bytes of a word
 		for n < len(raw) {

@@ -206,6 +206,7 @@ var layers = map[string]layer{
 		"internal/cputime", "queue", "weburl"}},
 	"bench/cache": {35, []string{"bench/measure", "bench/result", "disk", "drum", "internal/cputime",
 		"internal/human", "internal/linktrace"}},
+	"bench/extract":    {30, []string{"bench/measure", "bench/result", "internal/cputime", "internal/maintext"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/result", "disk", "drum", "internal/human"}},
 	"bench/budget": {30, []string{"beast", "bench/measure", "bench/result", "disk", "internal/cputime",
 		"internal/human", "drum", "queue", "star"}},
