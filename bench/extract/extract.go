@@ -34,10 +34,11 @@ func (o *Options) Complete() error {
 type outcome struct {
 	*page
 	score
-	half  int  // 0 or 1
-	empty bool // no text was found
-	bytes int
-	took  time.Duration // CPU time, the median of the repeats
+	structure map[string]score // of each kind that the truth has
+	half      int              // 0 or 1
+	empty     bool             // no text was found
+	bytes     int
+	took      time.Duration // CPU time, the median of the repeats
 }
 
 // pageURL is the URL of all pages: a corpus has none.
@@ -91,5 +92,6 @@ func (c *corpus) measure(p *page, repeats int) (outcome, error) {
 	out.half = int(h.Sum32() % 2)
 	out.empty = len(wordsOf(string(doc.Main))) == 0
 	out.score = c.judge(p, string(doc.Main))
+	out.structure = judgeStructure(p, string(doc.Markdown()))
 	return out, nil
 }

@@ -48,7 +48,15 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%s: F1 %.3f, want at least %.2f", row, got, floor)
 		}
 	}
-	if n := len(r.Tables[1].Rows); n != 20 {
+	for _, l := range r.Lines {
+		if kind, ok := strings.CutPrefix(l.Name, "BenchmarkMarkdown/structure="); ok && l.Metrics[0].Value < 0.9 {
+			t.Errorf("Markdown, %s: F1 %.3f", kind, l.Metrics[0].Value)
+		}
+	}
+	if n := len(r.Tables[1].Rows); n != len(kinds) {
+		t.Errorf("%d kinds of structure", n)
+	}
+	if n := len(r.Tables[2].Rows); n != 20 {
 		t.Errorf("%d pages", n)
 	}
 	if got := metric(t, r, "all", "ms/page"); got <= 0 || math.IsInf(got, 0) {
@@ -80,6 +88,17 @@ func TestScores(t *testing.T) {
 		if math.Abs(s.precision-c.p)+math.Abs(s.recall-c.r)+math.Abs(s.f1-c.f1) > 1e-9 || s.with != c.with ||
 			s.without != c.without {
 			t.Errorf("%q: got %+v, want %+v", c.got, s, c)
+		}
+	}
+}
+
+// TestStructure: words belong to the structure in which they are.
+func TestStructure(t *testing.T) {
+	got := structure("# A [b](http://c)\n\nd\n\n- e\n  1. f\n> - g\n\n| h | i |\n| --- | --- |\n| j |  |\n\n" +
+		"```go\n# k\n- l\n```\nm\n")
+	for kind, want := range map[string]string{"heading": "a b", "list": "e f", "table": "h i j", "code": "k l"} {
+		if strings.Join(got[kind], " ") != want {
+			t.Errorf("%s: got %q, want %s", kind, got[kind], want)
 		}
 	}
 }

@@ -98,6 +98,7 @@ func (c *corpus) report(r *result.Report, all []outcome, worst int) {
 		t.Notes = []string{"of shingles of four words"}
 	}
 	r.Tables = append(r.Tables, t)
+	reportStructure(r, all)
 	if worst == 0 {
 		return
 	}
@@ -108,6 +109,30 @@ func (c *corpus) report(r *result.Report, all []outcome, worst int) {
 			fmt.Sprintf("%.2f", o.took.Seconds()*1e3))
 	}
 	r.Tables = append(r.Tables, t)
+}
+
+// reportStructure reports how far the Markdown has the structure of that of the truth.
+func reportStructure(r *result.Report, all []outcome) {
+	t := result.Table{Title: "Markdown", Head: []string{"words of", "pages", "precision", "recall", "F1"},
+		Notes: []string{"of the pages whose Markdown in the corpus has the structure"}}
+	for _, kind := range kinds {
+		var of group
+		for _, o := range all {
+			if s, ok := o.structure[kind]; ok {
+				o.score = s
+				of.pages = append(of.pages, o)
+			}
+		}
+		if len(of.pages) == 0 {
+			continue
+		}
+		s := of.total(false)
+		t.Add(kind, fmt.Sprint(len(of.pages)), share3(s.precision), share3(s.recall), share3(s.f1))
+		r.Add("BenchmarkMarkdown/structure="+kind, int64(len(of.pages)), result.Metric{Value: s.f1, Unit: "F1"})
+	}
+	if len(t.Rows) > 0 {
+		r.Tables = append(r.Tables, t)
+	}
 }
 
 // share3 prints a share.

@@ -9,12 +9,12 @@
 // With --rendered the page is that of a browser (warc.Rendered), which has captures of its own.
 //
 // A URL may have several captures: a page, and exchanges for a robots.txt. The latest counts, or with --at
-// the closest; of two at the same distance the page. If the record is a revisit, --body and --text take the body
-// of the capture that it names.
+// the closest; of two at the same distance the page. If the record is a revisit, --body, --text and --markdown take
+// the body of the capture that it names.
 //
 // Package internal/response splits the record into head and body, and removes chunk framing and content codings on
-// the way; package internal/pagetext has the visible text of HTML. The payload digest is verified at the end of the
-// body: a wrong one is reported after the output.
+// the way; package internal/pagetext has the visible text of HTML, and internal/maintext the main text. The payload
+// digest is verified at the end of the body: a wrong one is reported after the output.
 //
 // Exit codes: 0; term.ExitUsage (2) for a bad flag or URL, term.ExitDirectory (4) if the directories hold no
 // crawl with a checkpoint, term.ExitDamage (5) if an index or the record is damaged, term.ExitFailure (1) if
@@ -49,6 +49,7 @@ type Command struct {
 	Body     bool     `xor:"what"`
 	Head     bool     `xor:"what"`
 	Text     bool     `xor:"what"`
+	Markdown bool     `xor:"what"`
 	Rendered bool
 	Record   bool   `xor:"what"`
 	At       string `placeholder:"TIME"`

@@ -134,6 +134,7 @@ var codingsCases = []struct {
 	{[]string{"http://b.test/again", "--head"},
 		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nX: own\r\n\r\n"},
 	{[]string{"http://b.test/again", "--text"}, "T\none\ntwo three\n"},
+	{[]string{"http://b.test/again", "--markdown"}, "one\n\ntwo three\n"},
 	{[]string{"HTTP://A.test/new"}, "new"},
 	{[]string{"http://a.test/new", "--at=2026-11-24T01:20:00Z"}, "old"},
 	{[]string{"http://a.test/robots.txt"}, "as page"},

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"drumbeat/cmd/term"
+	"drumbeat/internal/maintext"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
 	"drumbeat/warc"
@@ -66,13 +68,25 @@ func (c *Command) write(out *bufio.Writer, r *warc.StoredRecord, warn func(strin
 		}
 		return err
 	}
-	if c.Text {
-		kind := b.ContentType()
-		if !pagetext.IsHTML(kind) {
-			return term.Usage(fmt.Errorf("--text is for HTML, and the response is %.100q: use --body", kind))
+	switch kind := b.ContentType(); {
+	case (c.Text || c.Markdown) && !pagetext.IsHTML(kind):
+		flag := "--text"
+		if c.Markdown {
+			flag = "--markdown"
 		}
+		return term.Usage(fmt.Errorf("%s is for HTML, and the response is %.100q: use --body", flag, kind))
+	case c.Text:
 		err = pagetext.Write(out, b.Body, kind)
-	} else {
+	case c.Markdown:
+		var d *maintext.Doc
+		d, err = maintext.HTML(b.Body, kind, strings.TrimPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix))
+		if err == nil && d.Truncated {
+			warn("the page is too long: its end is missing")
+		}
+		if err == nil {
+			_, err = out.Write(d.Markdown())
+		}
+	default:
 		var n int64
 		if n, err = io.Copy(out, b.Body); n == 0 && err == nil && r.Get("WARC-Truncated") == "" {
 			status, _, _ := bytes.Cut(b.Head, []byte("\r\n"))

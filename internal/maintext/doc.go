@@ -21,6 +21,12 @@
 // In scripts without spaces between words, such as Chinese, Japanese and Thai, a word is taken to have 2 or 4
 // characters. bench/extract measures the result.
 //
+// # Markdown
+//
+// Doc.Markdown writes the main text with its structure (markdown.go). Its form does not depend on how the page is
+// written, and what Markdown would interpret is escaped: a fuzz test reads it with another parser, which finds the
+// words of the main text and no HTML.
+//
 // # Bounds
 //
 // Every sequence of bytes is a page; there are no errors but those of the reader, and a text node of 16 MiB. HTML

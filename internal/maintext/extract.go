@@ -43,7 +43,11 @@ type Doc struct {
 	JSONLD     []json.RawMessage // in one line each
 	// DroppedJSONLD is the number of scripts that are no JSON or beyond a bound.
 	DroppedJSONLD int
-	Truncated     bool // the page is longer than MaxPage
+	Truncated     bool // the page is longer than MaxPage, or has too many elements
+
+	passage *passage
+	urls    *weburl.Resolver
+	base    *weburl.Base // nil: the page has no URL
 }
 
 // HTML reads a page with a Content-Type and a canonical URL.
@@ -62,7 +66,9 @@ func HTML(page io.Reader, contentType, url string) (*Doc, error) {
 	p := newPassage(r.tree)
 	d.Text = p.lines
 	d.Main, d.Whole = p.main()
-	d.Canonical = r.resolve(url)
+	d.passage = p
+	d.setBase(url, r.base)
+	d.Canonical = d.resolve(r.canonical)
 	if d.Title == "" {
 		d.Title = r.ogTitle
 	}
@@ -72,23 +78,27 @@ func HTML(page io.Reader, contentType, url string) (*Doc, error) {
 	return d, nil
 }
 
-// resolve returns the canonical URL that the page names; "" if it is none of http or https.
-func (r *reader) resolve(url string) string {
-	if r.canonical == "" {
-		return ""
-	}
-	at := weburl.NewResolver(weburl.Options{MaxBytes: MaxValue})
+// setBase sets the base of the page's links, by its URL and the first <base>.
+func (d *Doc) setBase(url, href string) {
 	base, err := weburl.NewBase([]byte(url))
 	if err != nil {
-		return ""
+		return
 	}
-	if r.base != "" {
-		_ = at.Rebase(base, []byte(r.base)) // after an error the base is the page's URL, as in browsers
+	d.urls, d.base = weburl.NewResolver(weburl.Options{MaxBytes: MaxValue}), base
+	if href != "" {
+		_ = d.urls.Rebase(base, []byte(href)) // after an error the base is the page's URL, as in browsers
 	}
-	if coding, name := charset.Lookup(r.doc.Charset); name != "utf-8" {
+	if coding, name := charset.Lookup(d.Charset); name != "utf-8" {
 		base.Query = coding
 	}
-	to, err := at.AppendResolve(nil, base, []byte(r.canonical))
+}
+
+// resolve returns a link of the page as a URL; "" if it is none of http or https.
+func (d *Doc) resolve(link string) string {
+	if link == "" || d.base == nil {
+		return ""
+	}
+	to, err := d.urls.AppendResolve(nil, d.base, []byte(link))
 	if err != nil {
 		return ""
 	}

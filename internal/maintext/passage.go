@@ -39,12 +39,14 @@ type passage struct {
 	*tree
 	lines  []byte // the visible text
 	blocks []block
+	block  []int32   // of a text node: the index of its block; beyond the blocks: none
 	of     []element // by node
 }
 
 // newPassage makes the visible text of a tree.
 func newPassage(t *tree) *passage {
 	p := &passage{tree: t}
+	p.block = make([]int32, len(t.nodes))
 	w := &writer{passage: p}
 	w.out.Grow(len(t.text))
 	w.lines = pagetext.NewLines(&w.out)
@@ -106,6 +108,7 @@ type writer struct {
 // add adds a text.
 func (w *writer) add(n *node, i int32) {
 	text := w.text[n.from:n.to]
+	w.passage.block[i] = int32(len(w.blocks))
 	if w.block.first == 0 {
 		w.block.first = i
 	}

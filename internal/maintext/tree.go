@@ -113,9 +113,12 @@ var implied = map[atom.Atom]struct{ closes, within [3]atom.Atom }{
 var inTable = map[atom.Atom]bool{atom.Table: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Tbody: true,
 	atom.Thead: true, atom.Tfoot: true, atom.Caption: true}
 
-// start takes a start tag.
+// start takes a start tag. Elements that HTML does not have are as if their tags were not there.
 func (t *tree) start(tag *pagetext.Token) {
 	name, broken := tag.Name, t.broken
+	if name == 0 {
+		return
+	}
 	t.broken = tag.Breaks()
 	if len(t.stack) == maxDepth && !void[name] {
 		if t.broken && !broken {

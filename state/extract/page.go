@@ -166,8 +166,16 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 		return d.Truncated, s.addWET(x, rec, d, text)
 	}
 	truncated = d.Truncated
-	if len(text) > maxRowText {
-		text, truncated = cut(text, maxRowText), true
+	longest := maxRowText
+	var markdown []byte
+	if s.has(Markdown) {
+		longest /= 2
+		if markdown = d.Markdown(); len(markdown) > longest {
+			markdown, truncated = cut(markdown, longest), true
+		}
+	}
+	if len(text) > longest {
+		text, truncated = cut(text, longest), true
 	}
 	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)),
 		tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")), tabular.StrOrNull(d.Charset),
@@ -198,6 +206,9 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 	if s.has(Text) {
 		v = append(v, tabular.Text(text), tabular.Truth(d.Whole))
 	}
+	if s.has(Markdown) {
+		v = append(v, tabular.Text(markdown))
+	}
 	s.row = v
 	return truncated, s.rows.Write(v)
 }
@@ -218,6 +229,7 @@ func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *maintext.Doc, 
 }
 
 // maxRowText bounds the text of a row, so that a row with everything else at its bound fits into tabular.MaxRowBytes.
+// With Markdown, each of the two has half of it.
 const maxRowText = 640 << 10
 
 // cut returns the first characters of a text.
@@ -261,6 +273,9 @@ func Columns(fields []Field) []tabular.Column {
 	if slices.Contains(fields, Text) {
 		columns = append(columns, tabular.Column{Name: "text", Type: tabular.String},
 			tabular.Column{Name: "text_whole", Type: tabular.Bool})
+	}
+	if slices.Contains(fields, Markdown) {
+		columns = append(columns, tabular.Column{Name: "markdown", Type: tabular.String})
 	}
 	return columns
 }

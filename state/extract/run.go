@@ -30,13 +30,14 @@ type Field string
 
 // The fields. WET has only Text and Lang.
 const (
-	Text   Field = "text"
-	Lang   Field = "lang"
-	Meta   Field = "meta"
-	JSONLD Field = "jsonld"
+	Text     Field = "text"
+	Lang     Field = "lang"
+	Meta     Field = "meta"
+	JSONLD   Field = "jsonld"
+	Markdown Field = "markdown" // the main text as Markdown
 )
 
-// Fields returns the fields that a format may have.
+// Fields returns the fields that a format has by default: all but Markdown.
 func Fields(f tabular.Format) []Field {
 	if f == WET {
 		return []Field{Text, Lang}
@@ -49,9 +50,9 @@ func ParseFields(format tabular.Format, names []string) (fields []Field, err err
 	for i, name := range names {
 		f := Field(name)
 		switch {
-		case !slices.Contains(Fields(tabular.Parquet), f):
-			return nil, fmt.Errorf("%s: want text, lang, meta or jsonld", name)
-		case !slices.Contains(Fields(format), f):
+		case f != Markdown && !slices.Contains(Fields(tabular.Parquet), f):
+			return nil, fmt.Errorf("%s: want text, lang, meta, jsonld or markdown", name)
+		case !slices.Contains(Fields(format), f) && (f != Markdown || format == WET):
 			return nil, fmt.Errorf("%s: not for format %s, which has only text and lang", name, format)
 		case slices.Contains(names[:i], name):
 			return nil, fmt.Errorf("%s: named twice", strings.Join(names, ","))
@@ -70,7 +71,7 @@ type Options struct {
 	// Dirs are all directories of the crawl, in any order, Out its output directories, if it has separate ones.
 	Dirs, Out []string
 	Format    tabular.Format
-	Fields    []Field // nil: all of the format
+	Fields    []Field // nil: those of Fields
 	FullText  bool    // the visible text instead of the main text
 	// Target is the directory of the parts. Stream, if set, takes the rows instead (CSV and JSON lines only), by one
 	// worker.
