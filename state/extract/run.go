@@ -45,14 +45,19 @@ func Fields(f tabular.Format) []Field {
 	return []Field{Text, Lang, Meta, JSONLD}
 }
 
+// has tells whether a format may have a field.
+func has(format tabular.Format, f Field) bool {
+	return slices.Contains(Fields(format), f) || f == Markdown && format != WET
+}
+
 // ParseFields returns the fields that names say; nil for none, which are all fields of the format. WET needs Text.
 func ParseFields(format tabular.Format, names []string) (fields []Field, err error) {
 	for i, name := range names {
 		f := Field(name)
 		switch {
-		case f != Markdown && !slices.Contains(Fields(tabular.Parquet), f):
+		case !has(tabular.Parquet, f):
 			return nil, fmt.Errorf("%s: want text, lang, meta, jsonld or markdown", name)
-		case !slices.Contains(Fields(format), f) && (f != Markdown || format == WET):
+		case !has(format, f):
 			return nil, fmt.Errorf("%s: not for format %s, which has only text and lang", name, format)
 		case slices.Contains(names[:i], name):
 			return nil, fmt.Errorf("%s: named twice", strings.Join(names, ","))
@@ -195,7 +200,7 @@ func (opt *Options) complete() error {
 		opt.Fields = Fields(opt.Format)
 	}
 	for _, f := range opt.Fields {
-		if !slices.Contains(Fields(opt.Format), f) {
+		if !has(opt.Format, f) {
 			return fmt.Errorf("extract: no field %q of %s", f, opt.Format)
 		}
 	}
