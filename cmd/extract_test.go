@@ -77,7 +77,7 @@ func TestExtractTruth(t *testing.T) {
 			t.Errorf("%s is no page, and has the language %v", url, r["content_languages"])
 		}
 	}
-	main := extracted(t, append(at, "--fields=text")...)
+	main := extracted(t, append(at, "--fields=text,markdown")...)
 	titles := 0
 	for url, r := range rows {
 		p, _ := web.Page(url)
@@ -87,7 +87,8 @@ func TestExtractTruth(t *testing.T) {
 		if r["text"] != want.String() {
 			t.Errorf("%s: text %q, want %q", url, r["text"], want.String())
 		}
-		if text := main[url]["text"].(string); text == "" || len(text) > want.Len() || main[url]["title"] != nil {
+		if text := main[url]["text"].(string); text == "" || len(text) > want.Len() || main[url]["title"] != nil ||
+			main[url]["markdown"] == "" {
 			t.Errorf("%s: main text %q of %q", url, text, want.String())
 		}
 		if r["title"] != nil {
