@@ -31,6 +31,7 @@ func outputsOf(t *testing.T, dir, to string) {
 		wantExit(t, term.ExitDone, "", "export", "pages", "--compression", compression, "-o",
 			filepath.Join(to, compression), dir)
 	}
+	wantExit(t, term.ExitDone, "", "export", "wacz", "-o", filepath.Join(to, "all.wacz"), dir)
 	for _, format := range []string{"cdxj", "zipnum"} {
 		wantExit(t, term.ExitDone, "", "index", "--format", format, "-o", filepath.Join(to, format), dir)
 	}

@@ -174,7 +174,7 @@ func (x *run) recognize(file string) (kind outKind, err error) {
 		}
 		return "", cannot(file, "its format is not one of drumbeat export, index and extract")
 	case has("PK\x03\x04"):
-		return "", cannot(file, "it is a ZIP file, such as a WACZ: delete it, and make it again")
+		return outWACZ, nil
 	case has(" CDX "):
 		return "", cannot(file, "it is an index in the format CDX: delete it, and make it again")
 	case has("{"):
@@ -237,6 +237,11 @@ func (x *run) filter(o *output, to io.Writer) (changed bool, err error) {
 		return x.filterWET(f, size, to)
 	case outIndex, outZipNum:
 		return x.filterIndex(o, f, size, to)
+	case outWACZ:
+		if changed, err = x.scanWACZ(f, size); err == nil && changed && to != nil {
+			err = x.rewriteWACZ(f, size, to)
+		}
+		return changed, err
 	}
 	return false, nil
 }

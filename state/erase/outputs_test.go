@@ -1,7 +1,9 @@
 package erase_test
 
 import (
+	"archive/zip"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,6 +90,112 @@ func (w *world) addOutputs(t *testing.T) {
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.idx", idx.Bytes()))
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.loc", []byte("index.cdxj.gz\tindex.cdxj.gz\n")))
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.cdxj", bytes.Join(lines, nil)))
+	must(t, disk.WriteFileAtomic(w.fs, "out/all.wacz", w.wacz(t, lines)))
+}
+
+// wacz makes a WACZ of the final WARC files.
+func (w *world) wacz(t *testing.T, lines [][]byte) []byte {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	var list []map[string]any
+	add := func(name string, method uint16, data []byte) {
+		to, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: method})
+		must(t, err)
+		_, err = to.Write(data)
+		must(t, err)
+		list = append(list, map[string]any{"path": name, "hash": fmt.Sprintf("sha256:%x", sha256.Sum256(data)),
+			"bytes": len(data)})
+	}
+	in := map[string]bool{}
+	for _, dir := range w.opt.Disk.Dirs {
+		files, err := repair.FilesIn(w.fs, dir+"/warc", false)
+		must(t, err)
+		for _, file := range files {
+			if strings.HasSuffix(file, ".warc.gz") {
+				data, err := disk.ReadFile(w.fs, file)
+				must(t, err)
+				add("archive/"+path.Base(file), zip.Store, data)
+				in[path.Base(file)] = true
+			}
+		}
+	}
+	var index, idx, pages bytes.Buffer
+	to := warc.NewLineBlocks(&index, func(*warc.Block) error { return nil })
+	pages.WriteString("{\"format\": \"json-pages-1.0\"}\n")
+	for _, line := range lines {
+		_, _, file, err := warc.EditLine(line, func(url string) bool {
+			fmt.Fprintf(&pages, "{\"id\":\"p\",\"url\":%q}\n", url)
+			return false
+		})
+		must(t, err)
+		if in[file] {
+			must(t, to.Add(line))
+		}
+	}
+	must(t, to.Close())
+	add("indexes/index.cdx.gz", zip.Store, index.Bytes())
+	add("indexes/index.idx", zip.Deflate, idx.Bytes())
+	add("pages/pages.jsonl", zip.Deflate, pages.Bytes())
+	data, err := json.Marshal(map[string]any{"profile": "data-package", "resources": list})
+	must(t, err)
+	add("datapackage.json", zip.Deflate, data)
+	add("datapackage-digest.json", zip.Deflate, []byte("{}"))
+	must(t, z.Close())
+	return b.Bytes()
+}
+
+// checkWACZ checks the hashes of a WACZ, and that each line of its index names a record in it, whose body it has.
+func checkWACZ(t *testing.T, data []byte) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	must(t, err)
+	members := map[string][]byte{}
+	for _, m := range z.File {
+		r, err := m.Open()
+		must(t, err)
+		members[m.Name], err = io.ReadAll(r)
+		must(t, err)
+	}
+	var about struct {
+		Resources []struct {
+			Path, Hash string
+			Bytes      int
+		}
+	}
+	must(t, json.Unmarshal(members["datapackage.json"], &about))
+	for _, r := range about.Resources {
+		data := members[r.Path]
+		if got := fmt.Sprintf("sha256:%x", sha256.Sum256(data)); got != r.Hash || len(data) != r.Bytes {
+			t.Errorf("%s has %d bytes and the hash %s, want %d and %s", r.Path, len(data), got, r.Bytes, r.Hash)
+		}
+	}
+	bodies, revisits := map[string]bool{}, map[string]string{}
+	n := 0
+	zip, err := gzip.NewReader(bytes.NewReader(members["indexes/index.cdx.gz"]))
+	must(t, err)
+	must(t, warc.ReadIndex(zip, func(x *warc.Indexed) error {
+		n++
+		file := members["archive/"+x.File]
+		var r warc.RecordReader
+		defer r.Close()
+		rec, err := r.Open(bytes.NewReader(file), x.Offset+x.Length, x.Offset)
+		if err != nil || rec.Get("WARC-Target-URI") != x.URL || (rec.Type() == "revisit") != x.IsRevisit() {
+			t.Fatalf("%s is not at %d of %s: %v", x.URL, x.Offset, x.File, err)
+		}
+		if of := rec.Get("WARC-Refers-To-Target-URI"); x.IsRevisit() && of != "urn:drumbeat:erased" {
+			revisits[x.Digest] = x.URL
+		} else {
+			bodies[x.Digest] = true
+		}
+		return nil
+	}))
+	for digest, url := range revisits {
+		if !bodies[digest] {
+			t.Errorf("the body of %s is not in the WACZ", url)
+		}
+	}
+	if n == 0 {
+		t.Error("a WACZ without an index")
+	}
 }
 
 // checkOutputs reads all outputs: each row and line names a record that is there, and no target.
@@ -119,6 +227,8 @@ func (w *world) checkOutputs(t *testing.T, src erase.Source) {
 				}))
 		case format == "cdxj" || format == "gz":
 			rows[file] = w.checkIndex(t, file, data)
+		case format == "wacz":
+			checkWACZ(t, data)
 		case format == "idx":
 			w.checkSummary(t, file, string(data))
 		}
@@ -221,6 +331,15 @@ func TestOutputs(t *testing.T) {
 	})
 }
 
+// otherZip returns a ZIP file that is no WACZ.
+func otherZip(t *testing.T) string {
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	_, err := z.Create("a.txt")
+	must(t, errors.Join(err, z.Close()))
+	return b.String()
+}
+
 // TestOutputsRefused: a file that no erasure can change stops it before anything is changed.
 func TestOutputsRefused(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
@@ -228,7 +347,8 @@ func TestOutputsRefused(t *testing.T) {
 		host := w.read(t).hosts()[0]
 		must(t, w.fs.MkdirAll("out"))
 		for name, data := range map[string]string{"text": "http://" + host + "/", "zip": "PK\x03\x04abc",
-			"gzip": "\x1f\x8babc", "cdx": " CDX N b a m s k r M S V g\n", "half.parquet": "PAR1abc",
+			"x.wacz": otherZip(t),
+			"gzip":   "\x1f\x8babc", "cdx": " CDX N b a m s k r M S V g\n", "half.parquet": "PAR1abc",
 			"o.csv": "a,b\n1,2\n", "j.jsonl": "{\"a\":1}\n",
 			"half.jsonl": "{\"url\":\"http", "l.idx": "a 20260101000000\tf.gz\t0\t1\t1\n"} {
 			must(t, disk.WriteFileAtomic(w.fs, "out/"+name, []byte(data)))

@@ -148,6 +148,9 @@ func (x *run) sorter(dir string) *extsort.Sorter {
 }
 
 func (x *run) addKey(keys *extsort.Sorter, url []byte, tag byte) error {
+	if keys == nil { // of files that are not the crawl's
+		return nil
+	}
 	return keys.Add(append(binary.BigEndian.AppendUint64(nil, x.r.Hasher.URLKey(url)), tag))
 }
 

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"encoding/json"
@@ -433,6 +434,9 @@ func (p *prover) text(file string, lines func(r io.Reader) error,
 // content is text of an open file.
 func (p *prover) content(name string, f io.ReaderAt, size int64, lines func(r io.Reader) error,
 	found func(at int64, kind string, word []byte) error) error {
+	if z, err := zip.NewReader(f, size); err == nil {
+		return p.members(name, f, z, found)
+	}
 	if isWARC(f, size) {
 		err := warc.EachRecord(f, size, func(rec *warc.Record, block io.Reader) error {
 			return p.record(name, rec, block)
@@ -443,6 +447,32 @@ func (p *prover) content(name string, f io.ReaderAt, size int64, lines func(r io
 		return err
 	}
 	return p.stream(io.NewSectionReader(f, 0, size), 0, lines, found)
+}
+
+// members reads the members of a ZIP file, such as a WACZ.
+func (p *prover) members(name string, f io.ReaderAt, z *zip.Reader,
+	found func(at int64, kind string, word []byte) error) error {
+	for _, m := range z.File {
+		in := func(at int64, kind string, word []byte) error { return found(at, m.Name+": "+kind, word) }
+		if m.Method == zip.Store {
+			stored, err := section(f, m)
+			if err == nil {
+				err = p.content(name+", "+m.Name, stored, stored.Size(), nil, in)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r, err := m.Open()
+		if err == nil {
+			err = errors.Join(p.stream(r, 1, nil, in), r.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isWARC reports whether a file begins with a WARC record.

@@ -65,6 +65,7 @@ type run struct {
 	t        *Targets
 	j        *journal
 	volumes  []volume  // in which something changes
+	sub      string    // directory of the work files of a WACZ, with a slash
 	bodies   *workFile // open while WARC files are rewritten
 }
 
@@ -228,7 +229,7 @@ func Unknown(f *state.Frozen, store bool) error {
 }
 
 // work returns the path of a work file.
-func (x *run) work(name string) string { return x.r.Set.Path(0, state.EraseDir, name) }
+func (x *run) work(name string) string { return x.r.Set.Path(0, state.EraseDir, x.sub+name) }
 
 // write writes the journal, durably. From the first time on, the erasure is under way.
 func (x *run) write(phase string) error {
