@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,6 +19,10 @@ import (
 // bytes each, little-endian, ascending, and then the xxhash64 of all. Neither output nor log names these URLs,
 // so an audit takes their keys from here.
 const ErasedKeys = ".keys"
+
+// AskedKeys is the suffix of files of the same form with the keys of URLs that were to be erased and whose outcome
+// is not known, for example because no log has it. An audit does not count them.
+const AskedKeys = ".asked"
 
 // EachErasedKey calls fn with the key of each URL that the erasures of the crawl have ended. Damage is a
 // *disk.CorruptError.
@@ -38,7 +43,8 @@ func (s *Saved) EachErasedKey(fn func(key uint64) error) error {
 	return nil
 }
 
-// IsErased reports whether an erasure of the crawl has ended the URL with a key. It reads some 25 keys of each file.
+// IsErased reports whether an erasure of the crawl has ended the URL with a key, or named it. It reads some 25 keys of
+// each file.
 func (s *Saved) IsErased(key uint64) (bool, error) {
 	dir := s.Set.Path(0, ErasedDir)
 	names, err := s.Set.FS.List(dir)
@@ -46,7 +52,7 @@ func (s *Saved) IsErased(key uint64) (bool, error) {
 		return false, nil
 	}
 	for _, name := range names {
-		if err == nil && strings.HasSuffix(name, ErasedKeys) && name[0] != '.' {
+		if suffix := path.Ext(name); err == nil && (suffix == ErasedKeys || suffix == AskedKeys) && name[0] != '.' {
 			var is bool
 			if is, err = hasKey(s.Set.FS, dir+"/"+name, key); is {
 				return true, nil

@@ -509,3 +509,41 @@ func TestHidden(t *testing.T) {
 		}
 	})
 }
+
+// TestEnqueueUnknownOutcome: without a log the crawl does not know what became of refused URLs. They are not enqueued
+// after an erasure either.
+func TestEnqueueUnknownOutcome(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 600, 0 })
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.SimOptions(t, web, fs)
+		opt.Output.CrawlLog = state.LogOff
+		crawltest.MustRun(t, t.Context(), opt)
+		w := &world{fs: fs, opt: opt, web: web}
+		refused := ""
+		fetched := map[string]bool{}
+		for url := range web.Expected("drumbeat").FetchedURLs() {
+			fetched[url] = true
+		}
+		for _, url := range testworld.AllURLs(web) {
+			if !fetched[url] && strings.Contains(url, "/private/") && !strings.Contains(url, "no-such") {
+				refused = url
+			}
+		}
+		rep, err := erase.Run(w.options(erase.Source{URLs: []string{refused}}))
+		must(t, err)
+		if c := rep.Record.Erased; c.Barred+c.Fetched+c.Waiting > 0 {
+			t.Fatalf("the outcome of %s is known: %+v", refused, c)
+		}
+		r, m := w.open(t)
+		defer func() { must(t, r.Unlock()) }()
+		_, err = r.OpenSecret(m)
+		must(t, err)
+		if is, err := r.IsErased(r.Hasher.URLKey([]byte(refused))); err != nil || !is {
+			t.Errorf("%s is not known as erased: %v", refused, err)
+		}
+		if is, err := r.IsErased(r.Hasher.URLKey([]byte("http://other.test/"))); err != nil || is {
+			t.Errorf("another URL is: %v, %v", is, err)
+		}
+	})
+}

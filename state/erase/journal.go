@@ -106,11 +106,8 @@ func recordName(set disk.Set, number int, suffix string) string {
 	return set.Path(0, state.ErasedDir, fmt.Sprintf("%06d%s", number, suffix))
 }
 
-// Suffixes of the files of an erasure.
-const (
-	recordSuffix = ".json"
-	keysSuffix   = ".keys"
-)
+// recordSuffix is that of a record; state.ErasedKeys and state.AskedKeys are those of keys.
+const recordSuffix = ".json"
 
 // Records returns the records of the erasures of a crawl, the first one first.
 func Records(set disk.Set) (all []Record, _ error) {

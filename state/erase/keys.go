@@ -35,7 +35,7 @@ func nextGroup(keys *extsort.Sorter, row *[]byte) (g keyGroup, ok bool, err erro
 }
 
 // planKeys compares the keys with URLseen. It writes those of all URLs that the erasure ends, and those that
-// URLseen lacks.
+// URLseen lacks, and those of the request whose outcome is not known.
 func (x *run) planKeys(keys *extsort.Sorter) error {
 	if err := keys.Sort(); err != nil {
 		return err
@@ -50,34 +50,19 @@ func (x *run) planKeys(keys *extsort.Sorter) error {
 		return fmt.Errorf("erase: %w", err)
 	}
 	defer fresh.Abort()
-	ended, added := state.NewKeyWriter(all), state.NewKeyWriter(fresh)
-	j := x.j
-	end := func(g keyGroup, seen bool) error {
-		switch waits := g.tags&bitOf(tagWaits) != 0; {
-		case waits:
-		case seen && g.tags&bitOf(tagFetched) != 0:
-			j.Fetched.Add(g.key)
-			j.Erased.Fetched++
-		case seen && g.tags&bitOf(tagRefused) != 0:
-		case !seen && g.tags&bitOf(tagRequested) != 0:
-			j.New.Add(g.key)
-			j.Erased.Barred++
-			if err := added.Add(g.key); err != nil {
-				return err
-			}
-		default: // its outcome is not known
-			return nil
-		}
-		j.Keys++
-		return ended.Add(g.key)
+	known, err := disk.Stage(x.r.Set.FS, x.work("asked"))
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
 	}
+	defer known.Abort()
+	ended, added, asked := state.NewKeyWriter(all), state.NewKeyWriter(fresh), state.NewKeyWriter(known)
 	row, err := keys.Next()
 	if err != nil {
 		return err
 	}
 	g, more, err := nextGroup(keys, &row)
 	step := func(seen bool) error {
-		if err := end(g, seen); err != nil {
+		if err := x.endKey(g, seen, ended, added, asked); err != nil {
 			return err
 		}
 		g, more, err = nextGroup(keys, &row)
@@ -102,7 +87,31 @@ func (x *run) planKeys(keys *extsort.Sorter) error {
 	if err != nil || x.opt.DryRun {
 		return err
 	}
-	return errors.Join(ended.End(), added.End())
+	return errors.Join(ended.End(), added.End(), asked.End())
+}
+
+// endKey writes a key to the files to which it belongs.
+func (x *run) endKey(g keyGroup, seen bool, ended, added, asked *state.KeyWriter) error {
+	j, has := x.j, func(tag byte) bool { return g.tags&bitOf(tag) != 0 }
+	switch {
+	case has(tagWaits):
+	case seen && has(tagFetched):
+		j.Fetched.Add(g.key)
+		j.Erased.Fetched++
+	case seen && has(tagRefused):
+	case !seen && has(tagRequested):
+		j.New.Add(g.key)
+		j.Erased.Barred++
+		if err := added.Add(g.key); err != nil {
+			return err
+		}
+	case has(tagRequested): // its outcome is not known
+		return asked.Add(g.key)
+	default:
+		return nil
+	}
+	j.Keys++
+	return ended.Add(g.key)
 }
 
 // eachSeen calls fn for the keys of URLseen, ascending.

@@ -430,13 +430,15 @@ func (x *run) conclude() error {
 	if err := set.FS.SyncDir(set.Path(0)); err != nil { // with a directory that a power cut loses its files are lost
 		return fmt.Errorf("erase: %w", err)
 	}
-	keys := recordName(set, x.j.Number, keysSuffix)
-	if _, err := set.FS.Size(keys); errors.Is(err, fs.ErrNotExist) {
-		if err := set.FS.Rename(x.work("keys"), keys); err != nil {
+	for work, suffix := range map[string]string{"keys": state.ErasedKeys, "asked": state.AskedKeys} {
+		name := recordName(set, x.j.Number, suffix)
+		_, err := set.FS.Size(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = set.FS.Rename(x.work(work), name)
+		}
+		if err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
-	} else if err != nil {
-		return fmt.Errorf("erase: %w", err)
 	}
 	x.j.Ended = x.opt.Now().UTC().Truncate(time.Second)
 	if len(x.j.Requests) > 0 {
