@@ -9,8 +9,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// words finds targets in text and in bytes of any kind: URLs with their schemes, names of hosts, and names in the
-// order of an index (org,example,www). It belongs to one goroutine.
+// words finds targets in text and in bytes of any kind: URLs with their schemes, and names of hosts. It leaves out the
+// keys of an index (org,example)/a), which lack www, so that they may be those of another host: the URL is beside them.
+// It belongs to one goroutine.
 type words struct {
 	t        *Targets
 	resolver *weburl.Resolver
@@ -143,24 +144,14 @@ func (w *words) namesHost(word []byte) bool {
 			at++
 			continue
 		}
-		to, dots, commas := at, 0, 0
-		for to < len(word) && (inName(word[to]) || word[to] == '.' && commas == 0 || word[to] == ',' && dots == 0) {
-			switch word[to] {
-			case '.':
+		to, dots := at, 0
+		for to < len(word) && (inName(word[to]) || word[to] == '.') {
+			if word[to] == '.' {
 				dots++
-			case ',':
-				commas++
 			}
 			to++
 		}
-		name := bytes.ToLower(bytes.Trim(word[at:to], ".,"))
-		if commas > 0 && to < len(word) && (word[to] == ')' || word[to] == ':') {
-			labels := bytes.Split(name, []byte{','})
-			for i, j := 0, len(labels)-1; i < j; i, j = i+1, j-1 {
-				labels[i], labels[j] = labels[j], labels[i]
-			}
-			name, dots = bytes.Join(labels, []byte{'.'}), commas
-		}
+		name := bytes.ToLower(bytes.Trim(word[at:to], "."))
 		if (dots > 0 || w.plain) && w.t.Host(name) {
 			return true
 		}
