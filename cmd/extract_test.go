@@ -88,7 +88,7 @@ func TestExtractTruth(t *testing.T) {
 			t.Errorf("%s: text %q, want %q", url, r["text"], want.String())
 		}
 		if text := main[url]["text"].(string); text == "" || len(text) > want.Len() || main[url]["title"] != nil ||
-			main[url]["markdown"] == "" {
+			main[url]["markdown"] == nil || main[url]["markdown"] == "" {
 			t.Errorf("%s: main text %q of %q", url, text, want.String())
 		}
 		if r["title"] != nil {
