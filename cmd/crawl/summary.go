@@ -173,7 +173,7 @@ func (l *lines) addEnds(s *crawl.Snapshot) {
 		l.add("refusals", "%s", refusalsText(s))
 	}
 	if asked := s.Count(state.CountPayments); asked > 0 {
-		l.add("payment", "%s for payment, and nothing was paid: export prices lists their hosts",
+		l.add("payment", "%s for payment, and nothing was paid: export hosts lists their prices",
 			human.Counted(asked, "response asked", "responses asked"))
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {

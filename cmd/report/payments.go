@@ -19,7 +19,7 @@ import (
 
 // addPayments adds the hosts that asked for payment most often, from the crawl log. Without --fast, that is.
 func (c *Command) addPayments(a *term.App, r *report.Report) {
-	const where = "The hosts that asked for payment are left out; drumbeat export prices lists them"
+	const where = "The hosts that asked for payment are left out; drumbeat export hosts lists them"
 	if c.Fast {
 		r.Incomplete = append(r.Incomplete, where+" (--fast).")
 		return
@@ -37,7 +37,7 @@ func (c *Command) addPayments(a *term.App, r *report.Report) {
 	r.Payments = most.list
 }
 
-// mostPayments takes rows of the table prices as JSON lines, and keeps the hosts with the most responses.
+// mostPayments takes rows of export.Payments as JSON lines, and keeps the hosts with the most responses.
 type mostPayments struct {
 	top  int
 	list []report.Payment
@@ -52,10 +52,15 @@ func (m *mostPayments) Write(b []byte) (int, error) {
 		if !ok {
 			return len(b), nil
 		}
-		var p report.Payment
-		if err := json.Unmarshal(line, &p); err != nil {
-			return 0, fmt.Errorf("report: row of the table prices: %w", err)
+		var row struct {
+			Host      string `json:"host"`
+			Responses int64  `json:"payment_responses"`
+			Price     string `json:"payment_price"`
 		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			return 0, fmt.Errorf("report: row of a host that asked for payment: %w", err)
+		}
+		p := report.Payment(row)
 		m.part = append(m.part[:0], rest...)
 		at, _ := slices.BinarySearchFunc(m.list, p, func(x, p report.Payment) int {
 			return cmp.Or(cmp.Compare(p.Responses, x.Responses), cmp.Compare(x.Host, p.Host))

@@ -29,7 +29,7 @@ const (
 	Near     Kind = "near-duplicates"
 	Links    Kind = "links"
 	Sample   Kind = "sample"
-	Payments Kind = "prices"
+	Payments Kind = "payments" // for the report: Hosts has its columns
 
 	HostEdges Kind = "host-edges"
 	HostRanks Kind = "host-ranks"

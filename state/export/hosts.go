@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"drumbeat/drum"
 	"drumbeat/internal/extsort"
@@ -13,26 +14,31 @@ import (
 )
 
 // hostTable has a row for each host of a URL that the crawl found. What its robots.txt says is that of https, or of
-// http if nothing is known of https; those of other ports are in robotsTable.
+// http if nothing is known of https; those of other ports are in robotsTable. Payments are those of all ports.
 func hostTable() table {
 	return table{
-		columns: append([]tabular.Column{
+		columns: slices.Concat([]tabular.Column{
 			{Name: "host", Type: tabular.String},
 			{Name: "pld", Type: tabular.String},
 			{Name: "robots_state", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "robots_fetched", Type: tabular.Time, Nullable: true},
 			{Name: "robots_crawl_delay", Type: tabular.Float64, Nullable: true}, // seconds
-		}, signalColumns...),
+		}, signalColumns, paymentColumns),
 		files: func(j *job) ([]string, error) {
 			files, err := nameFiles(j)
 			if err != nil {
 				return nil, err
 			}
 			st, err := part[drum.State](j, state.NameRobotsCache)
-			return append(files, drum.Files(j.Set, state.NameRobotsCache, st)...), err
+			if err != nil {
+				return nil, err
+			}
+			more, err := logFiles(j, crawlLog())
+			return append(append(files, drum.Files(j.Set, state.NameRobotsCache, st)...), more...), err
 		},
 		fill:  fillHosts,
-		parts: []string{"state/" + state.NameNames, "state/" + state.NameRobotsCache},
+		logs:  []string{logDir},
+		parts: []string{"state/" + state.NameNames, "state/" + state.NameRobotsCache, logDir},
 	}
 }
 
@@ -88,7 +94,11 @@ func fillHosts(j *job) error {
 	if err != nil {
 		return err
 	}
-	return j.writeHosts(found)
+	paid, err := j.payments()
+	if err != nil {
+		return err
+	}
+	return j.writeHosts(found, paid)
 }
 
 // hostOrigins returns a cursor over the origins of all hosts by key: the number of the scheme, and the name.
@@ -121,7 +131,7 @@ func (j *job) hostOrigins() (*cursor, error) {
 }
 
 // writeHosts writes the first record of each host.
-func (j *job) writeHosts(found *extsort.Sorter) error {
+func (j *job) writeHosts(found *extsort.Sorter, paid *cursor) error {
 	if err := found.Sort(); err != nil {
 		return err
 	}
@@ -140,19 +150,37 @@ func (j *job) writeHosts(found *extsort.Sorter) error {
 			continue
 		}
 		last = append(last[:0], name...)
-		if err := j.writeHost(name, data); err != nil {
+		payments, err := hostPayments(paid, binary.BigEndian.Uint64(rec), name)
+		if err == nil {
+			err = j.writeHost(name, data, payments)
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// writeHost writes the row of a host, with its data, empty if nothing is known.
-func (j *job) writeHost(name, data []byte) error {
+// hostPayments moves the cursor past a host, and returns the values of the host; nil if it never asked for payment.
+func hostPayments(paid *cursor, key uint64, name []byte) (v []tabular.Value, err error) {
+	_, host, err := state.DecodeName(name)
+	for err == nil && paid.ok && paid.key <= key {
+		var of string
+		var values []tabular.Value
+		if of, values, err = paymentsOf(paid); of == string(host) {
+			v = values
+		}
+	}
+	return v, err
+}
+
+// writeHost writes the row of a host, with its data, empty if nothing is known, and its payments.
+func (j *job) writeHost(name, data []byte, payments []tabular.Value) error {
 	pld, host, err := state.DecodeName(name)
 	if err != nil {
 		return err
 	}
-	v := make([]tabular.Value, 5+len(signalColumns)) // the rest is null
+	v := make([]tabular.Value, 5+len(signalColumns)+len(paymentColumns)) // the rest is null
+	copy(v[5+len(signalColumns):], payments)
 	v[0], v[1] = tabular.Text(host), tabular.Text(pld)
 	if len(data) > 0 {
 		var h robots.HostData

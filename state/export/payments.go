@@ -15,27 +15,42 @@ import (
 // maxPrices bounds the prices of a host in a row.
 const maxPrices = 8
 
-// paymentTable has a row for each host that asked for payment, from the crawl log, in which a crawl keeps it through
-// every kill.
+// paymentColumns have the responses of a host that ask for payment, from the crawl log, in which a crawl keeps them
+// through every kill. They are null if there is none.
+var paymentColumns = []tabular.Column{
+	{Name: "payment_responses", Type: tabular.Int64, Nullable: true},
+	{Name: "payment_first", Type: tabular.Time, Nullable: true},
+	{Name: "payment_last", Type: tabular.Time, Nullable: true},
+	{Name: "payment_price", Type: tabular.String, Nullable: true},  // the last one, or license, or unpriced
+	{Name: "payment_prices", Type: tabular.String, Nullable: true}, // all, by their first time; at most maxPrices
+}
+
+// paymentTable has a row for each host that asked for payment. It is for the report, which need not read all hosts.
 func paymentTable() table {
 	return table{
-		columns: []tabular.Column{
-			{Name: "host", Type: tabular.String},
-			{Name: "responses", Type: tabular.Int64}, // that ask for payment
-			{Name: "first", Type: tabular.Time},
-			{Name: "last", Type: tabular.Time},
-			{Name: "price", Type: tabular.String},  // the last one, or license, or unpriced
-			{Name: "prices", Type: tabular.String}, // all, by their first time; at most maxPrices
-		},
-		files: func(j *job) ([]string, error) { return logFiles(j, crawlLog()) },
-		fill:  fillPayments,
-		logs:  []string{logDir},
-		parts: []string{logDir},
+		columns: append([]tabular.Column{{Name: "host", Type: tabular.String}}, paymentColumns...),
+		files:   func(j *job) ([]string, error) { return logFiles(j, crawlLog()) },
+		fill:    fillPayments,
+		logs:    []string{logDir},
+		parts:   []string{logDir},
 	}
 }
 
-// fillPayments sorts the responses by host and time: key of the host, host, a zero byte, time, price.
 func fillPayments(j *job) error {
+	c, err := j.payments()
+	for err == nil && c.ok {
+		var host string
+		var v []tabular.Value
+		if host, v, err = paymentsOf(c); err == nil {
+			err = j.write(append([]tabular.Value{tabular.Str(host)}, v...)...)
+		}
+	}
+	return err
+}
+
+// payments returns a cursor over the responses that ask for payment, by the key of the host. A value has the host, a
+// zero byte, the time, and the price.
+func (j *job) payments() (*cursor, error) {
 	s := j.sorter()
 	var rec []byte
 	err := j.scanLog(crawlLog(), func(e *crawllog.Entry) error {
@@ -49,19 +64,15 @@ func fillPayments(j *job) error {
 		return s.Add(append(rec, e.Payment...))
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c, err := sorted(s)
-	for err == nil && c.ok {
-		err = j.writePayments(c)
-	}
-	return err
+	return sorted(s)
 }
 
-// writePayments writes the row of the host at the cursor, and goes to the next host.
-func (j *job) writePayments(c *cursor) (err error) {
+// paymentsOf returns the host at the cursor and its values, and goes to the next host.
+func paymentsOf(c *cursor) (host string, v []tabular.Value, err error) {
 	name, _, _ := bytes.Cut(c.value, []byte{0})
-	host := string(name)
+	host = string(name)
 	var n int64
 	var first, last time.Time
 	var price string
@@ -81,9 +92,6 @@ func (j *job) writePayments(c *cursor) (err error) {
 		}
 		err = c.next()
 	}
-	if err != nil {
-		return err
-	}
-	return j.write(tabular.Str(host), tabular.Int(n), tabular.At(first), tabular.At(last), tabular.Str(price),
-		tabular.Str(strings.Join(prices, "; ")))
+	return host, []tabular.Value{tabular.Int(n), tabular.At(first), tabular.At(last), tabular.Str(price),
+		tabular.Str(strings.Join(prices, "; "))}, err
 }
