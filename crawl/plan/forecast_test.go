@@ -81,7 +81,7 @@ func TestFiles(t *testing.T) {
 		return p.Files(&f)
 	}
 	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= LeastFiles ||
-		large <= small || large-bare < 3*6000 {
+		large <= small || large-bare < 3*6100 {
 		t.Errorf("got %d, %d and %d files", small, large, bare)
 	}
 }
