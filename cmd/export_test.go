@@ -84,7 +84,7 @@ func TestExportTruth(t *testing.T) {
 	pages := exported(t, "pages", at)
 	differ(t, "pages", column(t, pages, "url"), setOf(truth.FetchedURLs()))
 	checkPages(t, web, dir, pages)
-	checkUse(t, web, pages)
+	checkUse(t, web, pages, at)
 
 	ended := column(t, exported(t, "refused", at), "url")
 	waiting := column(t, exported(t, "queue", at), "url")
@@ -115,8 +115,9 @@ func TestExportTruth(t *testing.T) {
 }
 
 // checkUse compares what rows say about the use of pages with what the web says.
-func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any) {
+func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any, at string) {
 	t.Helper()
+	files := map[[2]string]string{}
 	statements := map[string]int{}
 	for _, r := range pages {
 		url := r["url"].(string)
@@ -137,10 +138,25 @@ func checkUse(t *testing.T, web *simweb.Web, pages []map[string]any) {
 				statements[name]++
 			}
 		}
+		if use.TDMFile != "" {
+			files[[2]string{use.TDMFile, use.TDMPolicy}] = url
+		}
 		variant := web.RobotsVariant(r["url_host_name"].(string))
 		_, has := r["robots_digest"].(string)
 		if none := variant == "404" || variant == "403"; has == none || has != (r["robots_fetched"] != nil) {
 			t.Errorf("%s: robots.txt %s, digest %v, fetched %v", url, variant, r["robots_digest"], r["robots_fetched"])
+		}
+	}
+	for said, url := range files {
+		want := "tdmrep.json does not reserve the right to mine this URL"
+		if said[0] == "1" {
+			want = strings.Replace(want, "does not reserve", "reserves", 1)
+		}
+		if said[1] != "" {
+			want += "; the terms are at " + said[1]
+		}
+		if out, _ := wantExit(t, term.ExitDone, "", "explain", "url", url, at); !strings.Contains(out, want+"\n") {
+			t.Errorf("explain of %s does not say %q:\n%s", url, want, out)
 		}
 	}
 	if len(statements) < 9 {

@@ -319,16 +319,21 @@ func FuzzSignals(f *testing.F) {
 	})
 }
 
-// BenchmarkStatement measures a page's statement: of a file without signals, and of one with all.
+// BenchmarkStatement measures a page's statement: of a file without signals, of one with all, and with tdmrep.json.
 func BenchmarkStatement(b *testing.B) {
 	plain := string(ruleFile(30))
 	full := plain + "Content-Signal: search=yes, ai-train=no\nContent-Usage: train-ai=n\n" +
 		"Content-Usage: /news/ train-ai=y\n" +
 		"License: https://example.org/license.xml\nUser-agent: GPTBot\nUser-agent: CCBot\nDisallow: /\n"
-	for _, c := range []struct{ name, file string }{{"plain", plain}, {"signals", full}} {
+	for _, c := range []struct{ name, file string }{{"plain", plain}, {"signals", full}, {"tdmrep", plain}} {
 		b.Run(c.name, func(b *testing.B) {
 			f := Fetched{Status: 200, Body: []byte(c.file), Digest: sha1.Sum(nil)}
 			h := Outcome(&HostData{}, &f, "x", time.Now())
+			if c.name == "tdmrep" {
+				r := ParseReservations([]byte(`[{"location": "/a/", "tdm-reservation": 0},
+					{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://example.org/terms"}]`))
+				h.setReservations(r.Append(nil))
+			}
 			buf, path := make([]byte, 0, MaxStatement), []byte("/news/2024/05/an-article-of-usual-length.html")
 			b.ReportAllocs()
 			for b.Loop() {

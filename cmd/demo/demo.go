@@ -197,6 +197,7 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.IPs = max(1, min(o.IPs, o.Hosts))
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
+	o.Signals = true
 	if c.Serve > 0 {
 		// As on the web, where most hosts share no network; a cluster visits each with one node at a time.
 		o.Networks = o.IPs

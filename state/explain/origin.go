@@ -232,11 +232,11 @@ func reserved(l *robots.Statement) string {
 	case l.TDMReservation == "":
 		return ""
 	case l.TDMReservation == "0":
-		return "tdmrep.json permits to mine it"
+		return "tdmrep.json does not reserve the right to mine this URL"
 	case l.TDMPolicy == "":
-		return "tdmrep.json reserves the rights to mine it"
+		return "tdmrep.json reserves the right to mine this URL"
 	}
-	return "tdmrep.json reserves the rights to mine it, by the terms at " + l.TDMPolicy
+	return "tdmrep.json reserves the right to mine this URL; the terms are at " + l.TDMPolicy
 }
 
 // canonicalAsked returns the canonical URL of an argument. A host without scheme means its https URL, as in
