@@ -28,7 +28,7 @@ func TestExportFaults(t *testing.T) {
 	}
 	at := "--dir=" + dir
 	fails(term.ExitUsage, "only for --format csv and jsonl", "plds", at, "-o", "-")
-	fails(term.ExitUsage, "only for pld-edges and links", "plds", at, "--format=arc", "-o", tmp+"/x")
+	fails(term.ExitUsage, "only for pld-edges, host-edges and links", "plds", at, "--format=arc", "-o", tmp+"/x")
 	fails(term.ExitUsage, "only for plds", "hosts", at, "--queued", "-o", tmp+"/x")
 	fails(term.ExitUsage, "at least 32 MiB", "hosts", at, "--ram=1MiB", "-o", tmp+"/x")
 	fails(term.ExitDirectory, "drumbeat-crawl holds no crawl", "hosts", "-o", tmp+"/x") // the default

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -373,9 +374,18 @@ func checkEdges(t *testing.T, web *simweb.Web, truth *simweb.Expected, at string
 		must(t, err)
 		return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	}
-	nodes, arcs := read("nodes"), map[[2]string]bool{}
-	last := [2]int{-1, -1}
-	for _, line := range read("arcs") {
+	var nodes []string
+	for i, line := range read("vertices") {
+		id, name, _ := strings.Cut(line, "\t")
+		if id != strconv.Itoa(i) {
+			t.Errorf("vertex %d is %q", i, line)
+		}
+		labels := strings.Split(name, ".")
+		slices.Reverse(labels)
+		nodes = append(nodes, strings.Join(labels, "."))
+	}
+	arcs, last := map[[2]string]bool{}, [2]int{-1, -1}
+	for _, line := range read("edges") {
 		var from, to int
 		if _, err := fmt.Sscanf(line, "%d\t%d", &from, &to); err != nil {
 			t.Fatal(line, err)

@@ -200,6 +200,9 @@ func checkWACZ(t *testing.T, data []byte) {
 
 // checkOutputs reads all outputs: each row and line names a record that is there, and no target.
 func (w *world) checkOutputs(t *testing.T, src erase.Source) {
+	if len(w.also) == 0 {
+		return
+	}
 	t.Helper()
 	if rep := w.prove(t, src, "out", "d0/texts"); rep.Found > 0 {
 		t.Errorf("outputs have %d leftovers: %+v", rep.Found, rep.Leftovers[0])

@@ -261,6 +261,11 @@ func (x *run) removeWork() error {
 // tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files
 // that the manifest does not name. They may have the targets.
 func (x *run) tidy() error {
+	// If the crawl was killed while it replaced its manifest, the new one may not be durable yet. What it does not name
+	// must not go before.
+	if err := repair.SyncAll(x.r); err != nil {
+		return err
+	}
 	st, err := x.warcState()
 	if err != nil {
 		return err
