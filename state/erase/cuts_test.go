@@ -66,7 +66,7 @@ func TestCuts(t *testing.T) {
 		"interrupted": interrupted} {
 		t.Run(name, func(t *testing.T) {
 			if name == "interrupted" && !testworld.LongOr(true, false) {
-				t.Skip("needs -long: one life in 40 is not mended yet, in which a power cut takes back more than one step")
+				t.Skip("needs -long: one of 40 runs still fails")
 			}
 			testworld.InBubble(t, func(t *testing.T) {
 				w := make(t)
