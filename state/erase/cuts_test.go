@@ -65,9 +65,6 @@ func TestCuts(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) *world{"stopped": stopped, "mirrors": mirrored,
 		"interrupted": interrupted} {
 		t.Run(name, func(t *testing.T) {
-			if name == "interrupted" && !testworld.LongOr(true, false) {
-				t.Skip("needs -long: one of 40 runs still fails")
-			}
 			testworld.InBubble(t, func(t *testing.T) {
 				w := make(t)
 				if name != "interrupted" { // a power cut may take back the checkpoint that its outputs would have
