@@ -328,8 +328,8 @@ func (x *run) tidy() error {
 // resume finishes an interrupted erasure.
 func (x *run) resume() error {
 	x.opt.Progress("finish an interrupted erasure")
-	// If it was killed while it replaced its journal, the new one may not be durable yet. What the old one needs must not
-	// go before.
+	// If it was killed while it replaced its journal, the new one may not be durable yet. What the old one needs must
+	// not go before.
 	if err := repair.SyncAll(x.r); err != nil {
 		return err
 	}
