@@ -49,7 +49,7 @@ func TestCrawlCommand(t *testing.T) {
 	}
 	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace,
 		"--entries=16384", "--repeat=1")
-	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-
+	if links := fmt.Sprintf("links: %d of a crawl's trace, in 1 generation:", sum.LinksChecked+sum.LinksCached-
 		int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
 		!strings.Contains(replay, "policy=ours/entries=512") {
 		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)

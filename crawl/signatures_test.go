@@ -306,7 +306,7 @@ func TestRotateKeys(t *testing.T) {
 		}
 		if text := log.String(); !strings.Contains(text, "keys of --sign reloaded") ||
 			!strings.Contains(text, "chmod 600") || !strings.Contains(text, "key 2: the PEM block is damaged") ||
-			strings.Count(text, "has no key in PEM") != 2 {
+			strings.Count(text, "has no key: want a PEM block") != 2 {
 			t.Errorf("log:\n%s", text)
 		}
 	})

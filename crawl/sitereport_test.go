@@ -177,7 +177,7 @@ func TestSiteReport(t *testing.T) {
 		}
 		if _, _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"},
 			"nosuch.test", export.SiteOptions{Rows: 1}); !errors.Is(err, export.ErrNoSite) ||
-			!strings.HasSuffix(err.Error(), "; it has www.a.test (14 pages), other.test (1 page)") {
+			!strings.HasSuffix(err.Error(), "; it has www.a.test (13 pages), other.test (1 page)") {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})

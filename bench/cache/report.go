@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"drumbeat/bench/result"
+	"drumbeat/internal/human"
 )
 
 // The targets.
@@ -76,7 +77,8 @@ func (res *cacheResult) settings(c *Options, r *result.Report) {
 	r.Set("method", "section V.A: skip %d links (N0), fill the empty cache with the next 5E, count the hits "+
 		"of the 5E after that", res.from)
 	if c.Trace != "" {
-		r.Set("links", "%d of a crawl's trace, in %d generations: %s", res.links, res.generations, c.Trace)
+		r.Set("links", "%d of a crawl's trace, in %s: %s", res.links,
+			human.Counted(res.generations, "generation", "generations"), c.Trace)
 		if res.span() > 0 {
 			r.Set("crawl",
 				"%.4g pages/s (S), %.4g links per page (l), %v between requests to a host (tau_h): tau_h l "+

@@ -24,7 +24,7 @@ func (c *Command) erased(a *term.App) error {
 	if c.Erased != "-" {
 		f, err := os.Open(c.Erased)
 		if err != nil {
-			return term.Usage(err)
+			return term.Usage(fmt.Errorf("--erased: %w", err))
 		}
 		defer f.Close()
 		src.List, src.ListName = f, c.Erased
@@ -34,7 +34,7 @@ func (c *Command) erased(a *term.App) error {
 		Out: flags.Clean(flags.Directories(c.Out)), Also: flags.Clean(c.Also), Source: src, Progress: p.Say})
 	p.Clear()
 	if refused := (*erase.RequestError)(nil); errors.As(err, &refused) {
-		return term.Usage(err)
+		return term.Usage(fmt.Errorf("--erased: %w", err))
 	}
 	if err != nil {
 		return err
