@@ -74,7 +74,7 @@ func TestReservationsBytes(t *testing.T) {
 	}
 }
 
-// hostileReservations are files beyond the limits, all of which reserve /x.
+// hostileReservations are files beyond the limits. Each reserves /x.
 func hostileReservations() map[string][]byte {
 	rule := func(path string, reservation int, policy string) string {
 		return fmt.Sprintf(`{"location": %q, "tdm-reservation": %d, "tdm-policy": %q}`, path, reservation, policy)

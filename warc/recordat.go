@@ -78,8 +78,8 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// EachRecord calls fn with each record of a WARC file of size bytes, in order, and a reader of its block, of which fn
-// may leave a rest. It checks format, lengths and checksums, and holds no block.
+// EachRecord calls fn with each record of a WARC file of size bytes, in order, and a reader of its block, which fn need
+// not read to the end. It checks format, lengths and checksums, and holds no block.
 func EachRecord(file io.ReaderAt, size int64, fn func(rec *Record, block io.Reader) error) error {
 	var r RecordReader
 	defer r.Close()

@@ -24,7 +24,7 @@ const (
 	leastConfidence = 0.2
 	// A Chinese, Japanese or Korean character says as much as this many letters.
 	ideographLetters = 2
-	// A text of which this share of Han and kana is kana is Japanese: it has particles.
+	// A text is Japanese if this share of its Han and kana is kana: Japanese has particles in kana.
 	leastKana = 0.02
 )
 

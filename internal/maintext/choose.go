@@ -38,7 +38,7 @@ const (
 	aroundShare // of the words of the page
 	farDensity
 	farProse
-	// The similar elements, such as posts or products, of which one contains it.
+	// The group of similar elements, such as posts or products, that it is in.
 	groupSize
 	groupWords
 	groupDensity

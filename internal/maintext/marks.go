@@ -10,7 +10,7 @@ import (
 // marks is a set of hints that the name, the role, the id and the class of an element give.
 type marks uint32
 
-// The hints: elements of which main text is rarely a part, and those that often have it.
+// The hints: elements that rarely have main text, and those that often have it.
 const (
 	markNav marks = 1 << iota
 	markFooter

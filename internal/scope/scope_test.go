@@ -422,7 +422,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// BenchmarkHost looks up a host and its PLD, of which no rule has one: without and with rules by digest.
+// BenchmarkHost looks up a host and its PLD, which no rule names: without and with rules by digest.
 func BenchmarkHost(b *testing.B) {
 	host := []byte("www.example.org")
 	for name, text := range map[string]string{"names": "- host a.example\n", "digests": "- host a.example\n- host " +

@@ -210,7 +210,7 @@ func (p *prover) link(int64, []byte) error {
 	return nil
 }
 
-// tailsOfLogs reads the logs of which a part is in tails.
+// tailsOfLogs reads the logs that have a part in tails.
 func (p *prover) tailsOfLogs() error {
 	found := func(at int64, kind string, word []byte) error {
 		p.found("log", at, kind, word)

@@ -12,7 +12,7 @@ import (
 	"drumbeat/state"
 )
 
-// hostEdgeTable has a row for each pair of different hosts of which one links to the other.
+// hostEdgeTable has a row for each pair of different hosts, if a stored page of the first links to the second.
 func hostEdgeTable() table {
 	t := linkTable()
 	t.columns = []tabular.Column{
