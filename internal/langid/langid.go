@@ -28,14 +28,15 @@ const (
 	leastKana = 0.02
 )
 
-// scripts are those that one language writes, and that the model does not know.
-var scripts = []struct {
-	table *unicode.RangeTable
-	code  string
+// scripts are the blocks of Unicode of scripts that one language writes, and that the model does not know.
+var scripts = [...]struct {
+	first, last rune
+	code        string
 }{
-	{unicode.Cherokee, "chr"}, {unicode.Thaana, "div"}, {unicode.Yi, "iii"}, {unicode.Lisu, "lis"},
-	{unicode.Meetei_Mayek, "mni"}, {unicode.Nko, "nqo"}, {unicode.Ol_Chiki, "sat"}, {unicode.Syriac, "syr"},
-	{unicode.Vai, "vai"}, {unicode.Tifinagh, "zgh"}, {unicode.Chakma, "ccp"}, {unicode.Adlam, "ful"},
+	{0x700, 0x74f, "syr"}, {0x780, 0x7bf, "div"}, {0x7c0, 0x7ff, "nqo"}, {0x13a0, 0x13ff, "chr"},
+	{0x1c50, 0x1c7f, "sat"}, {0x2d30, 0x2d7f, "zgh"}, {0xa000, 0xa4cf, "iii"}, {0xa4d0, 0xa4ff, "lis"},
+	{0xa500, 0xa63f, "vai"}, {0xab70, 0xabbf, "chr"}, {0xabc0, 0xabff, "mni"}, {0x11100, 0x1114f, "ccp"},
+	{0x1e900, 0x1e95f, "ful"},
 }
 
 // Language returns the language of a text in UTF-8, such as the main text of a page, as a code of ISO 639-3 (zho for
@@ -44,7 +45,7 @@ var scripts = []struct {
 func Language(text []byte) (code string, confidence float64) {
 	sample := sampleOf(text)
 	letters, han, kana, hangul := 0, 0, 0, 0
-	rare := make([]int, len(scripts))
+	var rare [len(scripts)]int
 	for _, r := range string(sample) {
 		switch {
 		case r < utf8.RuneSelf:
@@ -60,7 +61,7 @@ func Language(text []byte) (code string, confidence float64) {
 		case unicode.IsLetter(r):
 			letters++
 			for i := range scripts {
-				if r >= 0x700 && unicode.Is(scripts[i].table, r) {
+				if s := &scripts[i]; r >= s.first && r <= s.last {
 					rare[i]++
 				}
 			}

@@ -123,6 +123,8 @@ func BenchmarkLanguage(b *testing.B) {
 	for name, text := range map[string]string{
 		"deu": "Die Hafenmauer wird im Mai wieder für alle geöffnet, sagt der Ausschuss, der im Frühjahr über " +
 			"Größe und Preis beraten hat; ein Sturm hatte sie beschädigt. Niemand weiß, warum es so lange dauert. ",
+		"hin": "समिति की बैठक मंगलवार को बंदरगाह की नई दीवार पर चर्चा करने के लिए हुई। ",
+		"jpn": "委員会は火曜日に、春の嵐で損傷した新しい港の壁について話し合うために集まった。",
 		"tgl": "Nagpulong ang komite noong Martes upang pag-usapan ang bagong pader ng daungan na sinira ng bagyo. ",
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"math/bits"
 
@@ -18,9 +19,9 @@ const (
 	alpha = 0.709
 	// nodeBytes is what a step keeps for each node beside counters: two values, and whether it has changed.
 	nodeBytes = 4 + 4 + 1 + 1
-	// maxBallSteps bounds the longest of the shortest paths. Graphs of the web have some dozen arcs, and chains of
-	// spam some hundreds.
-	maxBallSteps = 10_000
+	// maxBallSteps bounds the longest of the shortest paths, which has some dozen arcs in graphs of the web, and some
+	// hundreds in chains of spam. A node at a greater distance would add less than 0.001.
+	maxBallSteps = 1000
 	highs        = 0x8080808080808080
 )
 
@@ -121,6 +122,11 @@ type ball struct {
 
 // open writes the counters of sets of one node.
 func (b *ball) open() (err error) {
+	for _, name := range []string{"/counters.0", "/counters.1"} { // of a killed process
+		if err := b.opt.FS.Remove(b.opt.Dir + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("webgraph: %w", err)
+		}
+	}
 	if b.now, err = b.opt.FS.Create(b.opt.Dir + "/counters.0"); err == nil {
 		b.next, err = b.opt.FS.Create(b.opt.Dir + "/counters.1")
 	}

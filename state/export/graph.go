@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/star"
 	"drumbeat/weburl"
@@ -21,6 +21,7 @@ type graph struct {
 	byTo  *extsort.Sorter // key of the target, key of the source
 	ids   *extsort.Sorter // key, number
 	n     int64           // nodes
+	lost  int64           // ends of edges without a name, which a repair may have lost
 	rec   []byte
 }
 
@@ -221,6 +222,9 @@ func (g *graph) edges(each func(from, to uint32) error, byTarget bool) error {
 			err = errors.Join(each(from, to), g.j.live())
 		}
 	}
+	if g.lost > 0 {
+		g.j.note("%s no name: left out", human.Counted(g.lost, "edge has an end with", "edges have an end with"))
+	}
 	return errors.Join(err, byNumber.Close())
 }
 
@@ -240,12 +244,14 @@ func (g *graph) join(s *extsort.Sorter, each func(rest, number []byte) error) er
 				return err
 			}
 			if rec == nil {
-				return fmt.Errorf("export: an edge ends at %x, which has no name", records.key)
+				key, id = math.MaxUint64, binary.BigEndian.AppendUint32(id[:0], 0) // behind the last node
+				break
 			}
 			key, id = binary.BigEndian.Uint64(rec), append(id[:0], rec[8:]...)
 		}
 		if key != records.key {
-			return fmt.Errorf("export: an edge ends at %x, which has no name", records.key)
+			g.lost++
+			continue
 		}
 		if err := errors.Join(each(records.value, id), g.j.live()); err != nil {
 			return err

@@ -77,3 +77,42 @@ func TestReversed(t *testing.T) {
 		}
 	}
 }
+
+// TestGraph: nodes are numbered in the order of their names, repeated edges count once, and edges whose end has no
+// name, because a repair has lost it, are left out and counted.
+func TestGraph(t *testing.T) {
+	for _, byTarget := range []bool{false, true} {
+		j := &job{ctx: t.Context(), report: new(Report), opt: &Options{FS: memfs.New(1), TempDir: "tmp"},
+			meter: new(state.ProgressMeter)}
+		g := j.newGraph()
+		for key, name := range map[uint64]string{1: "org.b", 2: "com.a", 3: "org.b.www"} {
+			must(t, g.node(key, []byte(name)))
+			must(t, g.node(key, []byte(name)))
+		}
+		for _, e := range [][2]uint64{{1, 2}, {3, 2}, {1, 2}, {1, 9}, {0, 2}, {2, 3}, {9, 9}} {
+			must(t, g.arc(e[0], e[1]))
+		}
+		var names []string
+		must(t, g.number(func(id int64, name []byte) error {
+			names = append(names, fmt.Sprint(id, " ", string(name)))
+			return nil
+		}))
+		if want := []string{"0 com.a", "1 org.b", "2 org.b.www"}; !slices.Equal(names, want) {
+			t.Errorf("nodes %q, want %q", names, want)
+		}
+		var edges [][2]uint32
+		must(t, g.edges(func(from, to uint32) error {
+			edges = append(edges, [2]uint32{from, to})
+			return nil
+		}, byTarget))
+		want := [][2]uint32{{0, 2}, {1, 0}, {2, 0}}
+		if byTarget {
+			want = [][2]uint32{{1, 0}, {2, 0}, {0, 2}}
+		}
+		if !slices.Equal(edges, want) || g.lost != 3 || len(j.report.Notes) != 1 {
+			t.Errorf("edges %v, want %v; %d lost, notes %q", edges, want, g.lost, j.report.Notes)
+		}
+		must(t, g.nodes.Close())
+		j.end(t)
+	}
+}
