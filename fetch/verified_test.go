@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -20,22 +21,8 @@ func TestVerified(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
 	for name, good := range map[string]bool{"example.org": true, "evil.example": false} {
-		cert := testCert(t, ca, soon, name)
 		requests := make(chan string, 10)
-		addr := listen(t, func(conn net.Conn) {
-			s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
-			defer s.Close()
-			for {
-				head := readRequest(s)
-				if head == "" {
-					return
-				}
-				requests <- head
-				if _, err := io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi"); err != nil {
-					return
-				}
-			}
-		})
+		addr := headServer(t, testCert(t, ca, soon, name), requests)
 		c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots}})
 		req.Scheme, req.KeepAlive = "https", time.Minute
 		for i, verified := range []bool{false, false, true, true} {
@@ -61,6 +48,24 @@ func TestVerified(t *testing.T) {
 	}
 }
 
+// headServer answers requests over TLS, and passes their heads on.
+func headServer(t *testing.T, cert *tls.Certificate, heads chan<- string) netip.AddrPort {
+	return listen(t, func(conn net.Conn) {
+		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
+		defer s.Close()
+		for {
+			head := readRequest(s)
+			if head == "" {
+				return
+			}
+			heads <- head
+			if _, err := io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi"); err != nil {
+				return
+			}
+		}
+	})
+}
+
 // TestTrustedFields: a field for trusted servers alone reaches no server whose certificate is bad, on a new connection
 // or a kept one, and is not recorded as sent; the rest of the request arrives.
 func TestTrustedFields(t *testing.T) {
@@ -69,22 +74,8 @@ func TestTrustedFields(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
 	for name, good := range map[string]bool{"example.org": true, "evil.example": false} {
-		cert := testCert(t, ca, soon, name)
 		requests := make(chan string, 10)
-		addr := listen(t, func(conn net.Conn) {
-			s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
-			defer s.Close()
-			for {
-				head := readRequest(s)
-				if head == "" {
-					return
-				}
-				requests <- head
-				if _, err := io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi"); err != nil {
-					return
-				}
-			}
-		})
+		addr := headServer(t, testCert(t, ca, soon, name), requests)
 		c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots}})
 		req.Scheme, req.KeepAlive = "https", time.Minute
 		req.Fields = []Field{{Name: "X-Key", Value: "k", Secret: true}, {Name: "Signature", Value: "s", Trusted: true},
