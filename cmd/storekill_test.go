@@ -59,13 +59,17 @@ func (k *killer) strike(place string) bool {
 	return true
 }
 
-// requestKind names a request of an upload; "other" for those of the check at the start, too.
+// requestKind names a request of an upload or a deletion; "other" for those of the check at the start, too.
 func requestKind(r *http.Request) string {
 	q := r.URL.Query()
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/access-check") || strings.Count(strings.Trim(r.URL.Path, "/"), "/") == 0 &&
-		!q.Has("uploads"):
+		!q.Has("uploads") && !q.Has("versions"):
 		return "other"
+	case r.Method == http.MethodDelete && !q.Has("uploadId"):
+		return "delete"
+	case r.Method == http.MethodGet && q.Has("versions"):
+		return "versions"
 	case r.Method == http.MethodHead:
 		return "head"
 	case r.Method == http.MethodGet && q.Has("uploads"):
@@ -76,6 +80,8 @@ func requestKind(r *http.Request) string {
 		return "part"
 	case r.Method == http.MethodPost:
 		return "complete"
+	case r.Method == http.MethodGet && r.Header.Get("Range") != "":
+		return "get"
 	}
 	return "other"
 }

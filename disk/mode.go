@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 )
@@ -54,8 +55,18 @@ type modeCopier interface {
 	copyMode(from, to string) error
 }
 
-// CopyMode gives the file to the permissions of the file from. It does nothing if the file system has no permissions.
+// layer is an FS whose files are those of another one, and some more.
+type layer interface{ Below() FS }
+
+// CopyMode gives the file to the permissions of the file from. It does nothing if the file system has no permissions,
+// or if from is a file that the layer of a file system adds.
 func CopyMode(fsys FS, from, to string) error {
+	if l, ok := fsys.(layer); ok {
+		if _, err := l.Below().Size(from); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return CopyMode(l.Below(), from, to)
+	}
 	if m, ok := fsys.(modeCopier); ok {
 		return m.copyMode(from, to)
 	}

@@ -24,8 +24,8 @@ type Store struct {
 // Key returns the key of a file of the crawl.
 func (s *Store) Key(crawl, file string) string { return s.Place.Key(crawl, s.Node, file) }
 
-// Object is an output file that is in the object store: a record of the queue NameObjects, which only grows.
-// Once a durable manifest covers the record, the local file may be removed.
+// Object is an output file that is in the object store: a record of the queue NameObjects, which only grows, but for
+// erasures. Once a durable manifest covers the record, the local file may be removed.
 type Object struct {
 	V   int `json:"v"`   // 1
 	Dir int `json:"dir"` // number of its directory
@@ -120,6 +120,13 @@ func (s *Saved) remote(m *Manifest) error {
 	s.overlay = objstore.NewOverlay(s.Set.FS, files, s.OpenBucket)
 	s.Set.FS, s.Out.FS = s.overlay, s.overlay
 	return nil
+}
+
+// Renew takes the next manifest of the crawl and the objects that it names.
+func (s *Saved) Renew(m *Manifest) error {
+	s.Manifest, s.Objects, s.overlay = m, nil, nil
+	s.Set.FS, s.Out.FS = s.Meter, s.Meter
+	return s.remote(m)
 }
 
 // RemoteFailed returns the error for which files in the object store could not be read; nil if there was

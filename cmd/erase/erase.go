@@ -4,10 +4,10 @@
 // that have the pages, with their indexes, the logs and the queues, bars the URLs, and keeps a record of each
 // request, which --report prints by day. --dry-run counts what would go.
 //
-// Exit codes: 0 if the pages are gone, term.ExitUsage (2) for a faulty request, term.ExitDirectory (4) if the
-// crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if a file is damaged, or
-// for --dry-run while an erasure is unfinished, term.ExitDiskFull if there is no room for a copy of a file; the
-// same command continues.
+// Exit codes: 0 if the pages are gone, term.ExitFailure (1) if the object store does not answer or keeps some of
+// them, term.ExitUsage (2) for a faulty request, term.ExitDirectory (4) if the crawl is running or the directories
+// do not belong to one crawl, term.ExitDamage (5) if a file is damaged, or for --dry-run while an erasure is
+// unfinished, term.ExitDiskFull if there is no room for a copy of a file; the same command continues.
 //
 // The result is printed in words, or with --json as objects: the records that state/erase keeps.
 //
@@ -85,9 +85,11 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(errors.New("no host, PLD or URL is given, and no request waits"))
 	}
 	if c.JSON {
-		return term.WriteJSON(a.Stdout, reportOf(rep))
+		err = term.WriteJSON(a.Stdout, reportOf(rep))
+	} else {
+		err = c.print(a.Stdout, rep, waiting)
 	}
-	return c.print(a.Stdout, rep, waiting)
+	return errors.Join(err, remains(rep.Left))
 }
 
 // resultJSON is the result of an erasure.
@@ -96,10 +98,11 @@ type resultJSON struct {
 	Finished *erase.Record `json:"finished_earlier,omitempty"`
 	Waited   *erase.Record `json:"waited,omitempty"` // of requests that waited
 	Record   *erase.Record `json:"erasure,omitempty"`
+	Left     []erase.Left  `json:"left,omitempty"`
 }
 
 func reportOf(rep *erase.Report) resultJSON {
-	return resultJSON{Dry: rep.Dry, Finished: rep.Finished, Waited: rep.Waited, Record: rep.Record}
+	return resultJSON{Dry: rep.Dry, Finished: rep.Finished, Waited: rep.Waited, Record: rep.Record, Left: rep.Left}
 }
 
 // print prints the result in words.
@@ -107,10 +110,12 @@ func (c *Command) print(w io.Writer, rep *erase.Report, waiting bool) error {
 	if rep.Finished != nil {
 		fmt.Fprintf(w, "completed erasure %d, which was interrupted\n", rep.Finished.Number)
 		printCounts(w, "", &rep.Finished.Erased)
+		printStore(w, "", rep.Finished)
 	}
 	if rep.Waited != nil {
 		fmt.Fprintf(w, "erased %s\n", human.Counted(rep.Served, "request that waited", "requests that waited"))
 		printCounts(w, "", &rep.Waited.Erased)
+		printStore(w, "", rep.Waited)
 	}
 	if waiting {
 		return nil
@@ -126,6 +131,7 @@ func (c *Command) print(w io.Writer, rep *erase.Report, waiting bool) error {
 	r := rep.Record
 	fmt.Fprintf(w, "%s: %s\n", verb, targets(r))
 	printCounts(w, "", &r.Erased)
+	printStore(w, "", r)
 	if n := r.Erased.Absent; n > 0 {
 		fmt.Fprintf(w, "not searched: %s moved away\n", human.Counted(n, "WARC file that was", "WARC files that were"))
 	}
@@ -258,4 +264,5 @@ func printRecord(w io.Writer, r *erase.Record) {
 		return
 	}
 	printCounts(w, "    ", &r.Erased)
+	printStore(w, "    ", r)
 }

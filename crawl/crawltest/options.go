@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/objstore"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -77,6 +79,12 @@ func WithoutBrowser(t *testing.T, o *crawl.Options) {
 		Dial: func(context.Context, string) (render.Browser, error) {
 			return nil, errors.New("connection refused")
 		}}
+}
+
+// WithStore gives a crawl an object store.
+func WithStore(o *crawl.Options, b objstore.Bucket) {
+	o.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "b", Prefix: "pages"},
+		PartBytes: 20_000, SpoolBytes: 10 << 20}
 }
 
 // AtOnce removes all delays.

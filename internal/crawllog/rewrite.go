@@ -31,12 +31,19 @@ type Rewritten struct {
 	Tail []byte
 }
 
-// Rewrite passes every line of a log to change, and replaces the files in which a line changes, atomically and
+// Rewriting describes a Rewrite.
+type Rewriting struct {
+	Dry    bool // write nothing
+	Change func(*Entry) Change
+	// Final, if set, is called for each file with its final name, and calls rewrite, or leaves the file as it is.
+	Final func(dir int, file string, rewrite func() error) error
+}
+
+// Rewrite passes every line of a log to r.Change, and replaces the files in which a line changes, atomically and
 // durably, under their names. Frames in which none changes keep their bytes. An unfinished file becomes a final
-// one, but its unfinished form stays: the caller deletes it when no state names it. With dry, nothing is
-// written. A repeated Rewrite continues an interrupted one, if change decides alike about what it has changed.
-// Memory: one frame.
-func Rewrite(opt Options, st *State, dry bool, change func(*Entry) Change) (*Rewritten, error) {
+// one, but its unfinished form stays: the caller deletes it when no state names it. A repeated Rewrite continues an
+// interrupted one, if r.Change decides alike about what it has changed. Memory: one frame.
+func Rewrite(opt Options, st *State, r Rewriting) (*Rewritten, error) {
 	out := &Rewritten{Closed: map[string]bool{}}
 	fail := func(err error) error { return err }
 	s, all, err := newScanner(&opt, st, nil, fail)
@@ -50,9 +57,16 @@ func Rewrite(opt Options, st *State, dry bool, change func(*Entry) Change) (*Rew
 		return nil, fmt.Errorf("crawllog: rewrite: %w", err)
 	}
 	defer enc.Close()
-	w := &rewriter{opt: &opt, s: s, enc: enc, change: change, out: out, dry: dry}
+	w := &rewriter{opt: &opt, s: s, enc: enc, change: r.Change, out: out, dry: r.Dry}
 	for i := range all {
-		if err := w.file(&all[i]); err != nil {
+		c := &all[i]
+		rewrite := func() error { return w.file(c) }
+		if c.Final && r.Final != nil {
+			err = r.Final(c.Dir, c.Name+suffix, rewrite)
+		} else {
+			err = rewrite()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("crawllog: rewrite %s: %w", all[i].Name, err)
 		}
 	}

@@ -72,12 +72,12 @@ func TestRewrite(t *testing.T) {
 		return all
 	}
 	files := content()
-	dry, err := Rewrite(opt, st, true, withoutGone)
+	dry, err := Rewrite(opt, st, Rewriting{Dry: true, Change: withoutGone})
 	must(t, err)
 	if now := content(); len(now) != len(files) || dry.Dropped != dropped || dry.Modified != modified {
 		t.Errorf("a dry run: %+v, %d files", dry, len(now))
 	}
-	out, err := Rewrite(opt, st, false, withoutGone)
+	out, err := Rewrite(opt, st, Rewriting{Change: withoutGone})
 	must(t, err)
 	if out.Dropped != dropped || out.Modified != modified || dropped == 0 || modified == 0 {
 		t.Errorf("%d lines dropped and %d modified, want %d and %d", out.Dropped, out.Modified, dropped, modified)
@@ -101,7 +101,7 @@ func TestRewrite(t *testing.T) {
 	if got := linesOf(t, opt, &next); got != want.String() {
 		t.Errorf("%d bytes of lines, the model has %d", len(got), want.Len())
 	}
-	again, err := Rewrite(opt, &next, false, withoutGone)
+	again, err := Rewrite(opt, &next, Rewriting{Change: withoutGone})
 	if err != nil || again.Files+again.Dropped+again.Modified != 0 {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}

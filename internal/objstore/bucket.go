@@ -18,6 +18,8 @@ var (
 	ErrExists = errors.New("objstore: the object exists")
 	// ErrDenied means that the store refuses access, or that the bucket does not exist. Waiting alone does not help.
 	ErrDenied = errors.New("objstore: no access")
+	// ErrUnsupported means that the store does not know the call.
+	ErrUnsupported = errors.New("objstore: the store does not know this call")
 )
 
 // Bucket is a bucket of an object store. Implementations are safe for concurrent use. An error of a call that changes
@@ -42,6 +44,22 @@ type Bucket interface {
 	Abort(ctx context.Context, key, id string) error
 	// Get reads n bytes of an object from off on.
 	Get(ctx context.Context, key string, off, n int64) (io.ReadCloser, error)
+	// Versions returns all versions of an object, the latest one first, with delete markers. A bucket that was never
+	// versioned has one, which has an ID as well; if there is no object, there is none.
+	Versions(ctx context.Context, key string) ([]Version, error)
+	// Versioned reports whether the bucket keeps old versions, or has kept them at some time.
+	Versioned(ctx context.Context) (bool, error)
+	// Delete deletes a version of an object or, with "", the object. Then marker reports that the store keeps what was
+	// there as an old version behind a delete marker. No such object is no error. A refusal, also because of a lock, is
+	// ErrDenied.
+	Delete(ctx context.Context, key, version string) (marker bool, err error)
+}
+
+// Version is a version of an object.
+type Version struct {
+	ID     string
+	Latest bool
+	Marker bool // a delete marker, which has no bytes
 }
 
 // Object is what the store says about an object.

@@ -34,6 +34,9 @@ type Overlay struct {
 	failed  atomic.Pointer[error]
 }
 
+// Below returns the file system below.
+func (o *Overlay) Below() disk.FS { return o.FS }
+
 // Failed returns the error for which the store could not be read; nil if there was none. A file that is read
 // afterwards has the same error, so that a reader that continues after damage does not take an outage for
 // damage of many records. A missing object is no such error.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -99,6 +100,8 @@ func sort(err error) error {
 		err = fmt.Errorf("%w: the bucket is in another region: %w", ErrDenied, err)
 	case code == "NoSuchKey", code == "NotFound", status == http.StatusNotFound:
 		err = fmt.Errorf("%w: %w", ErrNotExist, err)
+	case status == http.StatusNotImplemented, code == "NotImplemented":
+		err = fmt.Errorf("%w: %w", ErrUnsupported, err)
 	case status == http.StatusPreconditionFailed:
 		err = fmt.Errorf("%w: %w", ErrExists, err)
 	}
@@ -244,4 +247,77 @@ func (b *s3Bucket) Get(ctx context.Context, key string, off, n int64) (io.ReadCl
 		return nil, sort(err)
 	}
 	return out.Body, nil
+}
+
+// Versions implements Bucket.
+func (b *s3Bucket) Versions(ctx context.Context, key string) (all []Version, err error) {
+	in := &s3.ListObjectVersionsInput{Bucket: &b.name, Prefix: &key}
+	for {
+		out, err := b.client.ListObjectVersions(ctx, in)
+		if err != nil {
+			return nil, sort(err)
+		}
+		for i := range out.Versions {
+			if v := &out.Versions[i]; aws.ToString(v.Key) == key {
+				all = append(all, Version{ID: aws.ToString(v.VersionId), Latest: aws.ToBool(v.IsLatest)})
+			}
+		}
+		for i := range out.DeleteMarkers {
+			if v := &out.DeleteMarkers[i]; aws.ToString(v.Key) == key {
+				all = append(all, Version{ID: aws.ToString(v.VersionId), Latest: aws.ToBool(v.IsLatest), Marker: true})
+			}
+		}
+		// The keys are sorted: those that key begins follow it.
+		if !aws.ToBool(out.IsTruncated) || aws.ToString(out.NextKeyMarker) > key {
+			break
+		}
+		in.KeyMarker, in.VersionIdMarker = out.NextKeyMarker, out.NextVersionIdMarker
+	}
+	slices.SortStableFunc(all, func(v, w Version) int {
+		switch {
+		case v.Latest == w.Latest:
+			return 0
+		case v.Latest:
+			return -1
+		}
+		return 1
+	})
+	return all, nil
+}
+
+// Versioned implements Bucket.
+func (b *s3Bucket) Versioned(ctx context.Context) (bool, error) {
+	out, err := b.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &b.name})
+	if err != nil {
+		return false, sort(err)
+	}
+	return out.Status != "", nil
+}
+
+// Delete implements Bucket.
+func (b *s3Bucket) Delete(ctx context.Context, key, version string) (marker bool, err error) {
+	in := &s3.DeleteObjectInput{Bucket: &b.name, Key: &key}
+	if version != "" {
+		in.VersionId = &version
+	}
+	out, err := b.client.DeleteObject(ctx, in)
+	if err == nil {
+		return version == "" && aws.ToBool(out.DeleteMarker), nil
+	}
+	err = sort(err)
+	var resp *awshttp.ResponseError
+	switch {
+	case errors.Is(err, ErrNotExist):
+		return false, nil
+	case errors.Is(err, ErrDenied) || !errors.As(err, &resp):
+		return false, err
+	}
+	switch status := resp.HTTPStatusCode(); status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+	default: // stores have different codes for an object that is locked
+		if status >= 400 && status < 500 {
+			err = fmt.Errorf("%w: %w", ErrDenied, err)
+		}
+	}
+	return false, err
 }

@@ -175,8 +175,8 @@ var layers = map[string]layer{
 	"crawl/roomtest": {30, []string{"admit", "crawl/account", "crawl/checkpoint", "crawl/inforce",
 		"crawl/options", "crawl/pass", "crawl/plan", "crawl/space", "crawl/stock", "disk/memfs", "drum",
 		"internal/sites", "polite", "queue", "state", "weburl"}},
-	"crawl/crawltest": {35, []string{"crawl", "crawl/render", "crawl/testworld", "disk", "disk/memfs", "fetch",
-		"internal/ports", "internal/simweb", "state"}},
+	"crawl/crawltest": {35, []string{"crawl", "crawl/output", "crawl/render", "crawl/testworld", "disk", "disk/memfs",
+		"fetch", "internal/objstore", "internal/ports", "internal/simweb", "state"}},
 
 	"admin/prom":        {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
 	"admin/web":         {26, []string{"state"}},

@@ -63,7 +63,7 @@ func (f *found) source() (src func() erase.Source, gone func(string) bool) {
 // A crawl that starts in the middle ends it, too.
 func TestCuts(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T) *world{"stopped": stopped, "mirrors": mirrored,
-		"interrupted": interrupted} {
+		"interrupted": interrupted, "stored": stored, "half stored": halfStored} {
 		t.Run(name, func(t *testing.T) {
 			testworld.InBubble(t, func(t *testing.T) {
 				w := make(t)
@@ -73,7 +73,7 @@ func TestCuts(t *testing.T) {
 				}
 				before := w.read(t)
 				src, gone := before.source()
-				whole := w.on(w.fs.Fork(1))
+				whole := w.fork(1)
 				was := whole.fs.Ops()
 				rep, err := erase.Run(whole.options(src()))
 				must(t, err)
@@ -96,7 +96,7 @@ func TestCuts(t *testing.T) {
 func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gone func(string) bool, cut int,
 	rng *rand.Rand) {
 	t.Helper()
-	one := w.on(w.fs.Fork(rng.Uint64()))
+	one := w.fork(rng.Uint64())
 	for first := cut; ; first = 1 + rng.IntN(60) {
 		one.fs.CrashAfter(first)
 		_, err := erase.Run(one.options(src()))
@@ -117,7 +117,7 @@ func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gon
 		if rng.IntN(3) > 0 {
 			continue
 		}
-		if _, err := one.fs.Size("d0/" + state.EraseName); err == nil && rng.IntN(3) == 0 {
+		if _, err := one.fs.Size("d0/" + state.EraseName); err == nil && w.opt.ObjectStore == nil && rng.IntN(3) == 0 {
 			opt := w.opt
 			opt.Disk.FS, opt.Limits.MaxPages = one.fs.Fork(1), 1
 			if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {

@@ -29,13 +29,21 @@
 // A request can wait (Request): for a running crawl, which ends its run to carry it out, or for the next Run. One pass
 // serves all that wait; each gets a record. If they are refused, they keep the reason.
 //
-// Run refuses crawls that it does not know well enough: nodes of a cluster, random walks, and crawls with an object
-// store. It opens them like an audit, and locks them.
+// # Object store
+//
+// WARC files, indexes and logs may be in an object store (objects.go). The plan reads them there. Each WARC file
+// with a change is downloaded and checked, rewritten, and put under its new name; a log is overwritten. When the
+// manifest names the new objects, the old ones are deleted with all their versions. What the store refuses to delete
+// is in the Record; each later Run tries again. A call is repeated for 85 s; then Run ends with a *StoreError, and
+// the next one continues.
+//
+// Run refuses crawls that it does not know well enough: nodes of a cluster and random walks. It opens the others like
+// an audit, and locks them.
 //
 // # Memory and disk
 //
 // Memory: 24 bytes for each line of a request, Options.RAMBytes for sorting and stores, and one index; the
 // garbage collector may double it.
-// Disk: a second copy of the largest WARC file, and of the stores and queues that change. Run starts no
-// goroutine.
+// Disk: a second copy of the largest WARC file (two, if it is in an object store), and of the stores and queues that
+// change. Run starts no goroutine.
 package erase

@@ -70,7 +70,7 @@ func must(t testing.TB, err error) {
 
 func (w *world) options(src erase.Source) erase.Options {
 	return erase.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Also: w.also, Reason: "a test",
-		RAMBytes: 64 << 20}
+		RAMBytes: 64 << 20, OpenStore: w.openStore}
 }
 
 // found is what a crawl has: records of WARC files by target, lines of logs by URL, and URLs that wait, with
@@ -85,7 +85,8 @@ type found struct {
 }
 
 func (w *world) open(t testing.TB) (*state.Saved, *state.Manifest) {
-	r, m, err := audit.Open(&audit.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs})
+	r, m, err := audit.Open(&audit.Options{FS: w.fs, Dirs: w.opt.Disk.Dirs, Remote: audit.RemoteRead,
+		OpenStore: w.openStore})
 	must(t, err)
 	return r, m
 }
@@ -127,7 +128,7 @@ func (w *world) read(t testing.TB) *found {
 	files, err := warc.Files(r.Out)
 	must(t, err)
 	for _, file := range files {
-		must(t, warc.ReadFile(w.fs, file, 1<<30, func(rec *warc.Record) error {
+		must(t, warc.ReadFile(r.Out.FS, file, 1<<30, func(rec *warc.Record) error {
 			return record(file[strings.LastIndexByte(file, '/')+1:], rec)
 		}))
 	}
@@ -213,7 +214,7 @@ func (w *world) check(t *testing.T, before *found, gone func(url string) bool, t
 			t.Errorf("the body %s, of revisits of %s, is gone", digest, of)
 		}
 	}
-	rep := testworld.Deep(t, w.fs, w.opt.Disk.Dirs)
+	rep := w.audit(t)
 	if !rep.Balanced() || !rep.Output.StoredAll || !rep.Output.RefusedAll {
 		t.Errorf("the audit afterwards: %q, %v; all stored %v, all refused %v", rep.Bad, rep.Damages,
 			rep.Output.StoredAll, rep.Output.RefusedAll)

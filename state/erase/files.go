@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,6 +67,7 @@ func (x *run) rewriteWARC() (err error) {
 // shiftsDir has a file for each rewritten WARC file: where its records are now.
 const shiftsDir = "shifts"
 
+func (n *volume) nextIndex() string         { return n.Next + strings.TrimPrefix(n.IndexFile, n.Name) }
 func (n *volume) key() string               { return volumeKey(n.Dir, n.Name) }
 func volumeKey(dir int, name string) string { return fmt.Sprintf("%d/%s", dir, name) }
 func (x *run) shiftsName(n *volume) string {
@@ -73,27 +75,27 @@ func (x *run) shiftsName(n *volume) string {
 }
 func (x *run) warcPath(dir int, file string) string { return x.r.Out.Path(dir, "warc", file) }
 
-// room checks that the disk has room for the copy of a file.
-func (x *run) room(n *volume, size int64) error {
-	dir := x.r.Out.Path(n.Dir, "warc")
-	free, _, err := x.r.Out.FS.Space(dir)
-	if err != nil {
-		return fmt.Errorf("erase: %w", err)
-	}
-	if need := size + spareBytes; free < need {
-		return &SpaceError{Dir: dir, File: n.File, Need: need, Free: free}
-	}
-	return nil
-}
-
 // rewriteVolume rewrites a file, unless that is done. The old index goes before the old file: while that is
 // there, all is done again.
 func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error {
 	if v == nil || n.Data && !v.HasData() {
 		return x.remove(n.Dir, n.IndexFile)
 	}
-	if err := x.room(n, v.Size()); err != nil {
+	stored := n.Data && x.remote.listed(n.Dir, n.File)
+	need := v.Size()
+	if stored {
+		if done, err := x.remote.swapped(n.File); done || err != nil {
+			return errors.Join(err, x.removeStored(n))
+		}
+		need *= 2 // the old file and the new one
+	}
+	if err := x.room(x.r.Out.Path(n.Dir, "warc"), n.File, need); err != nil {
 		return err
+	}
+	if stored {
+		if err := x.remote.download(n); err != nil {
+			return err
+		}
 	}
 	out, err := v.Rewrite(n.Next, func(p *warc.Piece) (warc.Edit, error) { return x.edit(p, refs) }, x.t.Text)
 	if err != nil {
@@ -109,6 +111,12 @@ func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error
 	if err := disk.WriteFileAtomic(x.r.Set.FS, x.shiftsName(n), text); err != nil {
 		return err
 	}
+	if stored {
+		if err := x.remote.volume(n); err != nil {
+			return err
+		}
+		return x.removeStored(n)
+	}
 	if !n.Final {
 		return nil
 	}
@@ -116,6 +124,28 @@ func (x *run) rewriteVolume(n *volume, v *warc.Volume, refs map[int64]ref) error
 		return err
 	}
 	return x.remove(n.Dir, n.File)
+}
+
+// removeStored removes the local files of a WARC file whose new form is in the store, but for the new index.
+func (x *run) removeStored(n *volume) error {
+	for _, file := range []string{n.IndexFile, n.File, n.NextFile} {
+		if err := x.remove(n.Dir, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// room returns a *SpaceError if a disk has too little room for the copy of a file.
+func (x *run) room(dir, file string, need int64) error {
+	free, _, err := x.r.Meter.Space(dir)
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	if need += spareBytes; free < need {
+		return &SpaceError{Dir: dir, File: file, Need: need, Free: free}
+	}
+	return nil
 }
 
 // edit says what becomes of a record. refs are those of its file.
@@ -154,10 +184,13 @@ func (x *run) edit(p *warc.Piece, refs map[int64]ref) (e warc.Edit, _ error) {
 // remove removes an output file durably. If it is not there, a run that was killed may have removed it, but not
 // durably.
 func (x *run) remove(dir int, file string) error {
-	name := x.warcPath(dir, file)
-	err := x.r.Out.FS.Remove(name)
+	return removeDurably(x.r.Meter, x.warcPath(dir, file))
+}
+
+func removeDurably(fsys disk.FS, name string) error {
+	err := fsys.Remove(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = x.r.Out.FS.SyncDir(path.Dir(name))
+		err = fsys.SyncDir(path.Dir(name))
 	}
 	if err != nil {
 		return fmt.Errorf("erase: %w", err)

@@ -37,6 +37,8 @@ type Record struct {
 	// With is the number of the erasure that served several requests, and has their counts; 0 for that one itself.
 	With   int    `json:"with,omitempty"`
 	Erased Counts `json:"erased"`
+	// Store is what became of objects; nil without an object store.
+	Store *StoreCounts `json:"store,omitempty"`
 }
 
 // MaxNamed bounds Record.Targets.

@@ -50,6 +50,11 @@ func (x *run) plan(finished *Record) (err error) {
 	if err := x.removeWork(); err != nil {
 		return err
 	}
+	if x.remote != nil {
+		if err := x.remote.check(); err != nil {
+			return err
+		}
+	}
 	if !x.opt.DryRun {
 		if err := x.tidy(); err != nil {
 			return err
@@ -296,6 +301,10 @@ func (x *run) planVolume(v *warc.Volume, keys, bodies *extsort.Sorter, opened ma
 	if err != nil || !touched {
 		return err
 	}
+	if !v.HasData() && x.remote.listed(v.Dir, v.IndexFile()) {
+		return refused("the list of objects has %s without its WARC file: run drumbeat audit --deep, and "+
+			"drumbeat repair", v.IndexFile())
+	}
 	n := volume{Dir: v.Dir, Name: v.Name, Final: v.Final, Data: v.HasData(), File: v.File(), IndexFile: v.IndexFile(),
 		Bytes: v.Size(), number: number}
 	if n.Next = v.Name; n.Data {
@@ -432,9 +441,13 @@ func (x *run) rewriteLogs(dry bool, change func(crawl bool, e *crawllog.Entry) c
 			return err
 		}
 		opt := crawllog.Options{Set: x.r.Set, Prefix: l.prefix}
-		out, err := crawllog.Rewrite(opt, st, dry, func(e *crawllog.Entry) crawllog.Change {
+		r := crawllog.Rewriting{Dry: dry, Change: func(e *crawllog.Entry) crawllog.Change {
 			return change(l.part == state.NameCrawlLog, e)
-		})
+		}}
+		if x.remote != nil && !dry {
+			r.Final = x.remote.log
+		}
+		out, err := crawllog.Rewrite(opt, st, r)
 		if err == nil {
 			err = done(l.part, opt, out)
 		}
@@ -514,8 +527,10 @@ func (x *run) planWaiting(keys *extsort.Sorter) error {
 
 // savePlan writes the list of files, and makes all work files durable.
 func (x *run) savePlan() error {
-	if err := x.r.Set.FS.MkdirAll(x.work(shiftsDir)); err != nil { // the end of plan syncs its name
-		return fmt.Errorf("erase: %w", err)
+	for _, dir := range []string{shiftsDir, swapsDir} { // the end of plan syncs their names
+		if err := x.r.Set.FS.MkdirAll(x.work(dir)); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
 	}
 	to, err := disk.Stage(x.r.Set.FS, x.work("plan"))
 	if err != nil {

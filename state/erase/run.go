@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/objstore"
 	"drumbeat/internal/scope"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -35,6 +36,8 @@ type Options struct {
 	DryRun   bool
 	RAMBytes int64 // for sorting and the buffers of stores; 0: 256 MiB
 	Now      func() time.Time
+	// OpenStore opens the object store of a crawl that has one; nil: by S3.
+	OpenStore func(objstore.Place) (objstore.Bucket, error)
 	// Progress, if set, is called with each step.
 	Progress func(step string)
 }
@@ -53,6 +56,9 @@ type Report struct {
 	Served   int     // their number
 	Record   *Record // nil if the interrupted erasure was the one of the request, and for Waiting
 	Dry      bool
+	// Left is what the object store keeps of this erasure and earlier ones: each Run that erases tries again to
+	// delete it.
+	Left []Left
 }
 
 // run is the state of one Run.
@@ -67,6 +73,7 @@ type run struct {
 	volumes  []volume  // in which something changes
 	sub      string    // directory of the work files of a WACZ, with a slash
 	bodies   *workFile // open while WARC files are rewritten
+	remote   *store    // nil without an object store
 }
 
 // Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment
@@ -92,7 +99,7 @@ func Run(opt Options) (rep *Report, err error) {
 	x := &run{opt: &opt}
 	defer func() {
 		if x.r != nil {
-			err = errors.Join(err, x.r.Unlock())
+			err = errors.Join(x.storeError(err), x.r.Unlock())
 		}
 		err = explained(err)
 	}()
@@ -112,6 +119,18 @@ func Run(opt Options) (rep *Report, err error) {
 		}
 		rep.Finished = &x.j.Record
 	}
+	if x.remote != nil && !opt.DryRun {
+		if err := x.remote.clearLeft(); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err == nil {
+			var all []Record
+			all, err = Records(x.r.Set)
+			rep.Left = LeftOf(all)
+		}
+	}()
 	if !opt.DryRun {
 		if rep.Waited, err = x.serveWaiting(); err != nil {
 			return nil, err
@@ -135,6 +154,23 @@ func Run(opt Options) (rep *Report, err error) {
 	return rep, x.carryOut()
 }
 
+// storeError returns the error for which the store could not be read in place of what a reader made of it, and says
+// whether the erasure has begun.
+func (x *run) storeError(err error) error {
+	var from *StoreError
+	if err == nil {
+		return nil
+	}
+	if remote := x.r.RemoteFailed(); !errors.As(err, &from) && remote != nil {
+		from = &StoreError{Place: x.m.Store.String(), Err: remote}
+		err = from
+	}
+	if from != nil {
+		from.Begun = x.j != nil && x.j.Phase != ""
+	}
+	return err
+}
+
 // serveWaiting carries out the requests that wait, in one pass. If that is refused, they keep waiting, with the
 // reason.
 func (x *run) serveWaiting() (*Record, error) {
@@ -150,7 +186,11 @@ func (x *run) serveWaiting() (*Record, error) {
 
 // refusedWaiting keeps an error that has changed nothing with the requests that wait.
 func (x *run) refusedWaiting(why error) error {
-	if space := (*SpaceError)(nil); x.r == nil || !IsRefused(why) && !errors.As(why, &space) {
+	if x.r == nil {
+		return why
+	}
+	space, from := (*SpaceError)(nil), (*StoreError)(nil)
+	if why = x.storeError(why); !IsRefused(why) && !errors.As(why, &space) && !errors.As(why, &from) {
 		return why
 	}
 	all, err := Requests(x.r.Set)
@@ -179,7 +219,8 @@ func explained(err error) error {
 
 // open locks the crawl and reads its manifest, also in the middle of an erasure.
 func (x *run) open() error {
-	o := &audit.Options{FS: x.opt.FS, Dirs: x.opt.Dirs, Out: x.opt.Out, Repairing: true}
+	o := &audit.Options{FS: x.opt.FS, Dirs: x.opt.Dirs, Out: x.opt.Out, Repairing: true, Remote: audit.RemoteRead,
+		OpenStore: x.opt.OpenStore}
 	var err error
 	x.r, x.m, err = audit.Open(o)
 	if err != nil {
@@ -195,7 +236,7 @@ func (x *run) open() error {
 		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w",
 			state.ErrIncompatible)
 	}
-	if err := Unknown(&x.m.Frozen, x.m.Store != nil); err != nil {
+	if err := Unknown(&x.m.Frozen); err != nil {
 		return err
 	}
 	for i := range x.r.Set.Paths {
@@ -212,18 +253,16 @@ func (x *run) open() error {
 		return fmt.Errorf("erase: the suffix list in %s has digest %s, want %s: %w",
 			x.r.Set.Path(0, state.SuffixesName), got, x.m.Frozen.Suffixes, state.ErrIncompatible)
 	}
-	return nil
+	return x.openStore()
 }
 
-// Unknown returns a *RequestError for kinds of crawls that Run does not know; store says that it has an object store.
-func Unknown(f *state.Frozen, store bool) error {
+// Unknown returns a *RequestError for kinds of crawls that Run does not know.
+func Unknown(f *state.Frozen) error {
 	switch {
 	case f.Nodes > 0:
 		return refused("the crawl is a node of a cluster: erase supports crawls of one node only")
 	case f.Walk:
 		return refused("the crawl is a random walk: erase cannot change its log of URLs; delete the crawl instead")
-	case store:
-		return refused("the crawl has files in an object store: erase supports files on local disks only")
 	}
 	return nil
 }
@@ -270,8 +309,9 @@ func (x *run) tidy() error {
 	if err != nil {
 		return err
 	}
+	local := func(set disk.Set) disk.Set { return disk.Set{FS: x.r.Meter, Paths: set.Paths} }
 	if x.r.Out.Len() > 0 && st.V > 0 {
-		w, err := warc.Open(x.r.WARCFiles(), st)
+		w, err := warc.Open(warc.Options{Set: local(x.r.Out), State: local(x.r.Set)}, st)
 		if err != nil {
 			return err
 		}
@@ -284,7 +324,7 @@ func (x *run) tidy() error {
 		if err != nil || st == nil {
 			return err
 		}
-		log, err := crawllog.Open(crawllog.Options{Set: x.r.Set, Prefix: l.prefix}, st)
+		log, err := crawllog.Open(crawllog.Options{Set: local(x.r.Set), Prefix: l.prefix}, st)
 		if err == nil {
 			err = log.Close()
 		}
@@ -309,7 +349,7 @@ func (x *run) tidy() error {
 		dirs = append(dirs, x.r.Out.Path(i, "warc"), x.r.Out.Path(i, "spool"))
 	}
 	for _, dir := range dirs {
-		files, err := repair.FilesIn(x.r.Set.FS, dir, false)
+		files, err := repair.FilesIn(x.r.Meter, dir, false)
 		if err != nil {
 			return err
 		}
@@ -366,6 +406,12 @@ func (x *run) carryOut() error {
 		}
 	}
 	if x.j.Phase == phaseState {
+		if x.remote != nil {
+			x.opt.Progress("delete old objects")
+			if err := x.remote.purge(); err != nil {
+				return err
+			}
+		}
 		if err := x.conclude(); err != nil {
 			return err
 		}
@@ -413,7 +459,7 @@ func (x *run) changeState() error {
 		return err
 	}
 	x.m = m
-	return nil
+	return x.renewStore()
 }
 
 // conclude adds the rules to the blacklist, and writes the record of the erasure.

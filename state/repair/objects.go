@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/objstore"
+	"drumbeat/state"
 	"drumbeat/state/audit"
 )
 
@@ -99,23 +100,12 @@ const fetchChunk = 1 << 20
 // changes until the copy is complete and durable.
 func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 	fsys, dir := w.Saved.Meter, path.Dir(f.Path)
-	remote := objstore.Remote{Path: f.Path, Key: w.Manifest.Store.Key(w.Manifest.Crawl, f.File), Size: f.Size}
-	from := objstore.NewOverlay(fsys, []objstore.Remote{remote}, func() (objstore.Bucket, error) { return b, nil })
-	from.Ignore(f.Path)
-	src, err := from.OpenRead(f.Path)
-	if err != nil {
-		return err
-	}
-	defer src.Close() // read only
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}
 	tmp := f.Path + ".tmp"
-	if err := removeFile(fsys, tmp); err != nil { // of a repair that was killed
+	if err := Download(fsys, b, w.Manifest.Store.Key(w.Manifest.Crawl, f.File), tmp, f.Object); err != nil {
 		return err
-	}
-	if err := copyWhole(fsys, tmp, src, f); err != nil {
-		return errors.Join(err, removeFile(fsys, tmp))
 	}
 	if f.Here == audit.FileDamaged {
 		root := strings.TrimSuffix(dir, "/"+path.Base(dir))
@@ -134,6 +124,26 @@ func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 	return fsys.SyncDir(dir)
 }
 
+// Download copies an object to a file of the given name and makes it durable, if its checksum is that of the list of
+// objects. It replaces a file of that name, and leaves none after an error.
+func Download(fsys disk.FS, b objstore.Bucket, key, name string, o *state.Object) error {
+	remote := objstore.Remote{Path: name, Key: key, Size: o.Size}
+	from := objstore.NewOverlay(fsys, []objstore.Remote{remote}, func() (objstore.Bucket, error) { return b, nil })
+	from.Ignore(name)
+	src, err := from.OpenRead(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()                              // read only
+	if err := removeFile(fsys, name); err != nil { // of a run that was killed
+		return err
+	}
+	if err := copyWhole(fsys, name, src, o); err != nil {
+		return errors.Join(err, removeFile(fsys, name))
+	}
+	return nil
+}
+
 func removeFile(fsys disk.FS, name string) error {
 	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -142,15 +152,15 @@ func removeFile(fsys disk.FS, name string) error {
 }
 
 // copyWhole writes a file and makes it durable, if its checksum is that of the list of objects.
-func copyWhole(fsys disk.FS, name string, src disk.File, f *audit.StoredFile) (err error) {
+func copyWhole(fsys disk.FS, name string, src disk.File, o *state.Object) (err error) {
 	dst, err := fsys.Create(name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
 	sha, buf := sha256.New(), make([]byte, fetchChunk)
-	for off := int64(0); off < f.Size; {
-		n, err := src.ReadAt(buf[:min(fetchChunk, f.Size-off)], off)
+	for off := int64(0); off < o.Size; {
+		n, err := src.ReadAt(buf[:min(fetchChunk, o.Size-off)], off)
 		if err != nil && err != io.EOF {
 			return err
 		}
@@ -163,8 +173,8 @@ func copyWhole(fsys disk.FS, name string, src disk.File, f *audit.StoredFile) (e
 		}
 		off += int64(n)
 	}
-	if got := hex.EncodeToString(sha.Sum(nil)); got != f.SHA256 {
-		return &disk.CorruptError{Path: name, Want: "SHA-256 " + f.SHA256, Got: got}
+	if got := hex.EncodeToString(sha.Sum(nil)); got != o.SHA256 {
+		return &disk.CorruptError{Path: name, Want: "SHA-256 " + o.SHA256, Got: got}
 	}
 	return dst.Sync()
 }

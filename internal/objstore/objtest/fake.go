@@ -7,8 +7,8 @@
 // change the bucket by its methods.
 //
 // A fault may be a lost request, a lost answer, a refusal, or a wait. What S3 may do besides is in Bucket
-// itself: NoSums makes it forget checksums, Set puts the object of another program, Remove loses one, and a
-// second Complete finds no upload.
+// itself: NoSums makes it forget checksums, Keeps makes it keep versions, Set puts the object of another program,
+// Remove loses one, and a second Complete finds no upload.
 //
 // Serve starts a real server instead, versitygw, if the machine has it; scripts/versitygw.sh installs it. The
 // test that asks for it is skipped otherwise. ServeMinIO does the same with minio, if it is there.
@@ -41,10 +41,14 @@ type Bucket struct {
 	Before, After func(call, key string) error
 	// NoSums makes the bucket ignore checksums, as some stores do.
 	NoSums bool
+	// Keeps makes the bucket keep old versions. Locked, if set, reports the versions that it does not delete.
+	Keeps  bool
+	Locked func(key, version string) bool
 
 	mu      sync.Mutex
 	objects map[string]object
 	uploads map[string]*upload
+	old     map[string][]version // with Keeps; the latest one last
 	next    int
 	calls   []string
 }
@@ -52,6 +56,12 @@ type Bucket struct {
 type object struct {
 	data []byte
 	sha  string
+}
+
+// version is one of an object's versions; without an object, a delete marker.
+type version struct {
+	id string
+	*object
 }
 
 type upload struct {
@@ -75,7 +85,110 @@ func (b *Bucket) Set(key string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.init()
-	b.objects[key] = object{data: data}
+	b.put(key, object{data: data})
+}
+
+// put makes an object the latest version. b.mu must be held.
+func (b *Bucket) put(key string, o object) {
+	b.objects[key] = o
+	b.keep(key, &o)
+}
+
+func (b *Bucket) keep(key string, o *object) {
+	if b.Keeps {
+		b.next++
+		b.old[key] = append(b.old[key], version{fmt.Sprintf("version-%d", b.next), o})
+	}
+}
+
+// Versioned implements objstore.Bucket.
+func (b *Bucket) Versioned(ctx context.Context) (bool, error) {
+	return b.Keeps, b.call(ctx, "Versioned", "", func() error { return nil })
+}
+
+// Versions implements objstore.Bucket.
+func (b *Bucket) Versions(ctx context.Context, key string) (all []objstore.Version, err error) {
+	err = b.call(ctx, "Versions", key, func() error {
+		if _, ok := b.objects[key]; ok && !b.Keeps {
+			all = append(all, objstore.Version{ID: "null", Latest: true})
+		}
+		for i, v := range slices.Backward(b.old[key]) {
+			all = append(all,
+				objstore.Version{ID: v.id, Latest: i == len(b.old[key])-1, Marker: v.object == nil})
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Delete implements objstore.Bucket.
+func (b *Bucket) Delete(ctx context.Context, key, id string) (marker bool, err error) {
+	err = b.call(ctx, "Delete", key, func() error {
+		switch {
+		case !b.Keeps:
+			delete(b.objects, key)
+		case id == "":
+			marker = true
+			delete(b.objects, key)
+			b.keep(key, nil)
+		case b.Locked != nil && b.Locked(key, id):
+			return fmt.Errorf("%w: the version is locked", objstore.ErrDenied)
+		default:
+			b.old[key] = slices.DeleteFunc(b.old[key], func(v version) bool { return v.id == id })
+			delete(b.objects, key)
+			if n := len(b.old[key]); n > 0 && b.old[key][n-1].object != nil {
+				b.objects[key] = *b.old[key][n-1].object
+			}
+		}
+		return nil
+	})
+	return marker, err
+}
+
+// Under returns the keys of unfinished uploads.
+func (b *Bucket) Under() (keys []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, u := range b.uploads {
+		keys = append(keys, u.key)
+	}
+	return keys
+}
+
+// All returns the bytes of all versions of all objects, by key.
+func (b *Bucket) All() map[string][][]byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := map[string][][]byte{}
+	for key, o := range b.objects {
+		if !b.Keeps { // else they are among the versions
+			all[key] = append(all[key], o.data)
+		}
+	}
+	for key, versions := range b.old {
+		for _, v := range versions {
+			if v.object != nil {
+				all[key] = append(all[key], v.data)
+			}
+		}
+	}
+	return all
+}
+
+// Fork returns a bucket with the same objects and uploads, without faults.
+func (b *Bucket) Fork() *Bucket {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := &Bucket{NoSums: b.NoSums, Keeps: b.Keeps, Locked: b.Locked, next: b.next}
+	f.init()
+	maps.Copy(f.objects, b.objects)
+	for id, u := range b.uploads {
+		f.uploads[id] = &upload{key: u.key, sha: u.sha, parts: maps.Clone(u.parts)}
+	}
+	for key, versions := range b.old {
+		f.old[key] = slices.Clone(versions)
+	}
+	return f
 }
 
 // Remove removes an object.
@@ -112,7 +225,7 @@ func (b *Bucket) Calls() []string {
 
 func (b *Bucket) init() {
 	if b.objects == nil {
-		b.objects, b.uploads = map[string]object{}, map[string]*upload{}
+		b.objects, b.uploads, b.old = map[string]object{}, map[string]*upload{}, map[string][]version{}
 	}
 }
 
@@ -261,7 +374,7 @@ func (b *Bucket) Complete(ctx context.Context, key, id string, parts []objstore.
 		if !b.NoSums && crcOf(data) != sums.CRC || int64(len(data)) != sums.Size {
 			return errors.New("objtest: BadDigest")
 		}
-		b.objects[key] = object{data: data, sha: u.sha}
+		b.put(key, object{data: data, sha: u.sha})
 		delete(b.uploads, id)
 		return nil
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"drumbeat/internal/objstore"
 )
@@ -39,6 +40,7 @@ type Server struct {
 	port string
 	cmd  *exec.Cmd
 	bin  string
+	old  string // directory of old versions; "": the server keeps none
 
 	client *s3.Client // past any proxy that the test sets as Endpoint
 	minio  bool
@@ -137,8 +139,11 @@ func (s *Server) Start(tb testing.TB) {
 	if strings.HasPrefix(s.Endpoint, "https:") {
 		args = append(args, "--cert", filepath.Join(s.dir, "cert"), "--key", filepath.Join(s.dir, "key"))
 	}
-	s.cmd = exec.Command(s.bin,
-		append(args, "posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))...)
+	args = append(args, "posix", "--sidecar", filepath.Join(s.dir, "sidecar"))
+	if s.old != "" {
+		args = append(args, "--versioning-dir", s.old)
+	}
+	s.cmd = exec.Command(s.bin, append(args, filepath.Join(s.dir, "data"))...)
 	if s.minio {
 		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address",
 			"127.0.0.1:0", filepath.Join(s.dir, "minio"))
@@ -249,3 +254,77 @@ func (s *Server) Setenv(tb testing.TB) {
 
 // Dir returns the directory with the bucket's objects, by key.
 func (s *Server) Dir() string { return filepath.Join(s.dir, "data", BucketName) }
+
+// Keep has a versitygw keep old versions of objects, and lets them be locked.
+func (s *Server) Keep(tb testing.TB) {
+	tb.Helper()
+	s.Stop()
+	s.old = filepath.Join(s.dir, "old")
+	if err := os.MkdirAll(s.old, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	s.Start(tb)
+	_, err := s.client.PutBucketVersioning(tb.Context(), &s3.PutBucketVersioningInput{Bucket: &s.Bucket,
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
+	if err == nil {
+		lock := &types.ObjectLockConfiguration{ObjectLockEnabled: types.ObjectLockEnabledEnabled}
+		_, err = s.client.PutObjectLockConfiguration(tb.Context(),
+			&s3.PutObjectLockConfigurationInput{Bucket: &s.Bucket, ObjectLockConfiguration: lock})
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Hold puts a legal hold on the latest version of an object, or takes those of all versions off.
+func (s *Server) Hold(tb testing.TB, key string, on bool) {
+	tb.Helper()
+	list, err := s.client.ListObjectVersions(tb.Context(),
+		&s3.ListObjectVersionsInput{Bucket: &s.Bucket, Prefix: &key})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	hold := &types.ObjectLockLegalHold{Status: types.ObjectLockLegalHoldStatusOff}
+	if on {
+		hold.Status = types.ObjectLockLegalHoldStatusOn
+	}
+	for i := range list.Versions {
+		v := &list.Versions[i]
+		if on && !aws.ToBool(v.IsLatest) {
+			continue
+		}
+		in := &s3.PutObjectLegalHoldInput{Bucket: &s.Bucket, Key: v.Key, VersionId: v.VersionId, LegalHold: hold}
+		if _, err := s.client.PutObjectLegalHold(tb.Context(), in); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// Versions returns the number of versions with bytes of an object.
+func (s *Server) Versions(tb testing.TB, key string) int {
+	tb.Helper()
+	list, err := s.client.ListObjectVersions(tb.Context(),
+		&s3.ListObjectVersionsInput{Bucket: &s.Bucket, Prefix: &key})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return len(list.Versions)
+}
+
+// Stamps returns the ETag and the time of each object below a prefix.
+func (s *Server) Stamps(tb testing.TB, prefix string) map[string]string {
+	tb.Helper()
+	all := map[string]string{}
+	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{Bucket: &s.Bucket, Prefix: &prefix})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(tb.Context())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for i := range page.Contents {
+			o := &page.Contents[i]
+			all[*o.Key] = *o.ETag + " " + o.LastModified.String()
+		}
+	}
+	return all
+}
