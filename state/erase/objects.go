@@ -234,6 +234,34 @@ func (s *store) note(file string, swaps []swap) error {
 	return disk.WriteFileAtomic(s.x.r.Set.FS, s.x.work(swapsDir+"/"+file), text)
 }
 
+// read returns the swaps of a work file.
+func (s *store) read(name string) (some []swap, _ error) {
+	data, err := disk.ReadFile(s.x.r.Meter, name)
+	if err == nil {
+		err = json.Unmarshal(data, &some)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("erase: read %s: %w", name, err)
+	}
+	return some, nil
+}
+
+// nextSize returns the size of a rewritten WARC file, which may be in the store.
+func (x *run) nextSize(n *volume) (int64, error) {
+	if x.remote != nil {
+		if done, err := x.remote.swapped(n.File); err != nil {
+			return 0, err
+		} else if done {
+			some, err := x.remote.read(x.work(swapsDir + "/" + n.File))
+			if err != nil {
+				return 0, err
+			}
+			return some[0].New.Size, nil // that of the WARC file is the first
+		}
+	}
+	return x.r.Out.FS.Size(x.warcPath(n.Dir, n.NextFile))
+}
+
 // swaps returns all swaps, by the old file.
 func (s *store) swaps() (map[string]state.Object, error) {
 	all := map[string]state.Object{}
@@ -242,13 +270,9 @@ func (s *store) swaps() (map[string]state.Object, error) {
 		return nil, err
 	}
 	for _, name := range files {
-		data, err := disk.ReadFile(s.x.r.Meter, name)
-		var some []swap
-		if err == nil {
-			err = json.Unmarshal(data, &some)
-		}
+		some, err := s.read(name)
 		if err != nil {
-			return nil, fmt.Errorf("erase: read %s: %w", name, err)
+			return nil, err
 		}
 		for i := range some {
 			old := some[i].New

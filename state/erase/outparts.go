@@ -125,7 +125,7 @@ func (x *run) finishText(t *text) error {
 	if err != nil {
 		return err
 	}
-	source, err := x.r.Out.FS.Size(x.warcPath(t.of.Dir, t.of.NextFile))
+	source, err := x.nextSize(t.of)
 	if err != nil {
 		return err
 	}

@@ -289,25 +289,38 @@ func (w *world) checkSummary(t *testing.T, file, text string) {
 // wantRecord checks that a record is where a row says.
 func (w *world) wantRecord(t *testing.T, where, file, url string, at, length int64) {
 	t.Helper()
+	f := w.warcFile(file)
+	if f == nil {
+		t.Errorf("%s: there is no %s", where, file)
+		return
+	}
+	var r warc.RecordReader
+	defer r.Close()
+	rec, err := r.Open(io.NewSectionReader(f, 0, at+length), at+length, at)
+	if err != nil || rec.Get("WARC-Target-URI") != url {
+		t.Errorf("%s: %s is not at %d of %s: %v", where, url, at, file, err)
+	} else if _, err := io.Copy(io.Discard, &r); err != nil {
+		t.Errorf("%s: the record at %d of %s has not %d bytes: %v", where, at, file, length, err)
+	}
+}
+
+// warcFile returns a WARC file, which is here or in the object store; nil if it is not there.
+func (w *world) warcFile(name string) io.ReaderAt {
 	for _, suffix := range []string{"", ".open"} {
 		for _, dir := range w.opt.Disk.Dirs {
-			f, err := w.fs.OpenRead(dir + "/warc/" + file + suffix)
-			if err != nil {
-				continue
+			if data, err := disk.ReadFile(w.fs, dir+"/warc/"+name+suffix); err == nil {
+				return bytes.NewReader(data)
 			}
-			var r warc.RecordReader
-			rec, err := r.Open(io.NewSectionReader(f, 0, at+length), at+length, at)
-			if err != nil || rec.Get("WARC-Target-URI") != url {
-				t.Errorf("%s: %s is not at %d of %s: %v", where, url, at, file, err)
-			} else if _, err := io.Copy(io.Discard, &r); err != nil {
-				t.Errorf("%s: the record at %d of %s has not %d bytes: %v", where, at, file, length, err)
-			}
-			r.Close()
-			must(t, f.Close())
-			return
 		}
 	}
-	t.Errorf("%s: there is no %s", where, file)
+	if b := w.bucket(); b != nil {
+		for key, data := range b.Objects() {
+			if path.Base(key) == name {
+				return bytes.NewReader(data)
+			}
+		}
+	}
+	return nil
 }
 
 // TestOutputs: rows and lines of targets go from outputs of each format, and the others follow their records.

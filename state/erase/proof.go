@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/objstore"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -30,6 +31,8 @@ type ProofOptions struct {
 	Dirs, Out []string
 	Also      []string // further files and directories, such as exports
 	Source    Source
+	// OpenStore opens the object store of a crawl that has one; nil: by S3.
+	OpenStore func(objstore.Place) (objstore.Bucket, error)
 	// Progress, if set, is called with each step.
 	Progress func(step string)
 }
@@ -85,7 +88,8 @@ func Prove(opt ProofOptions) (_ *Proof, err error) {
 	if opt.Progress == nil {
 		opt.Progress = func(string) {}
 	}
-	r, m, err := audit.Open(&audit.Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Out})
+	r, m, err := audit.Open(&audit.Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Out, Remote: audit.RemoteRead,
+		OpenStore: opt.OpenStore})
 	if r != nil {
 		defer func() { err = errors.Join(err, r.Unlock()) }()
 	}
@@ -114,7 +118,11 @@ func Prove(opt ProofOptions) (_ *Proof, err error) {
 	}{{"read WARC files", p.volumes}, {"read logs", p.tailsOfLogs}, {"read queues and stores", p.state},
 		{"read all other files", p.files}, {"read further files", p.also}} {
 		opt.Progress(step.name)
-		if err := step.run(); err != nil {
+		err := step.run()
+		if failed := r.RemoteFailed(); failed != nil {
+			err = &StoreError{Place: m.Store.String(), Err: failed}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 
 func (w *world) prove(t testing.TB, src erase.Source, also ...string) *erase.Proof {
 	t.Helper()
-	rep, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Also: also})
+	rep, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src, Also: also,
+		OpenStore: w.openStore})
 	must(t, err)
 	return rep
 }
