@@ -157,8 +157,8 @@ func (w *world) audit(t *testing.T) *audit.DeepReport {
 	return rep
 }
 
-// changes are the calls of a bucket that change an object, by key.
-func changes(calls []string) map[string]bool {
+// changesOf returns the calls of a bucket that change an object, by key.
+func changesOf(calls []string) map[string]bool {
 	all := map[string]bool{}
 	for _, call := range calls {
 		name, key, _ := strings.Cut(call, " ")
@@ -195,7 +195,7 @@ func testStore(t *testing.T, w *world) {
 		opt.DryRun = true
 		dry, err := erase.Run(opt)
 		must(t, err)
-		if now := b.Calls()[was:]; len(changes(now)) > 0 || slices.ContainsFunc(now,
+		if now := b.Calls()[was:]; len(changesOf(now)) > 0 || slices.ContainsFunc(now,
 			func(c string) bool { return strings.HasPrefix(c, "Check") }) {
 			t.Errorf("a dry run made the calls %q", now)
 		}
@@ -206,7 +206,7 @@ func testStore(t *testing.T, w *world) {
 		if dry.Record.Erased != rep.Record.Erased || i == 0 && rep.Record.Erased.Files == 0 || len(rep.Left) > 0 {
 			t.Errorf("the dry run has %+v, the erasure %+v; left is %v", dry.Record.Erased, rep.Record, rep.Left)
 		}
-		changed, same, replaced := changes(b.Calls()[was:]), 0, int64(0)
+		changed, same, replaced := changesOf(b.Calls()[was:]), 0, int64(0)
 		now := b.Objects()
 		for key, data := range objects {
 			if string(now[key]) != string(data) {
