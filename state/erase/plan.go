@@ -110,7 +110,12 @@ func (x *run) plan(finished *Record) (err error) {
 		return nil
 	}
 	for i := range x.volumes { // before anything changes
-		if err := x.room(&x.volumes[i], x.volumes[i].Bytes); err != nil {
+		n := &x.volumes[i]
+		need := n.Bytes
+		if n.Data && x.remote.listed(n.Dir, n.File) {
+			need *= 2 // the old file and the new one
+		}
+		if err := x.room(x.r.Out.Path(n.Dir, "warc"), n.File, need); err != nil {
 			x.j = nil
 			return err
 		}
