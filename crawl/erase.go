@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/operate"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/objstore"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/erase"
@@ -33,6 +34,9 @@ func (e *eraser) options(progress func(step string)) erase.Options {
 		RAMBytes: min(eraseRAM, e.opt.Limits.RAMBytes/4)}
 	if !slices.Equal(e.opt.Disk.Out, e.opt.Disk.Dirs) {
 		o.Out = e.opt.Disk.Out
+	}
+	if s := e.opt.ObjectStore; s != nil {
+		o.OpenStore = func(objstore.Place) (objstore.Bucket, error) { return s.Bucket, nil }
 	}
 	return o
 }

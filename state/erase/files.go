@@ -148,6 +148,21 @@ func (x *run) room(dir, file string, need int64) error {
 	return nil
 }
 
+// roomForAll checks, before anything changes, that there is room for the copy of each file.
+func (x *run) roomForAll() error {
+	for i := range x.volumes {
+		n := &x.volumes[i]
+		need := n.Bytes
+		if n.Data && x.remote.listed(n.Dir, n.File) {
+			need *= 2 // the old file and the new one
+		}
+		if err := x.room(x.r.Out.Path(n.Dir, "warc"), n.File, need); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // edit says what becomes of a record. refs are those of its file.
 func (x *run) edit(p *warc.Piece, refs map[int64]ref) (e warc.Edit, _ error) {
 	j := x.judge(p)

@@ -17,7 +17,6 @@ import (
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
-	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/erase"
 )
@@ -330,13 +329,6 @@ func TestStoreAway(t *testing.T) {
 					t.Errorf("%s fails: %v", call, err)
 				}
 				one.bucket().Before = nil
-				opt := one.opt
-				opt.Disk.FS = one.fs
-				if begun {
-					if _, err := crawl.Run(t.Context(), opt); !errors.Is(err, state.ErrErasing) {
-						t.Errorf("the crawl starts in the middle: %v", err)
-					}
-				}
 				_, err = erase.Run(one.options(src()))
 				must(t, err)
 				one.check(t, before, gone)

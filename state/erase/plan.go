@@ -50,15 +50,8 @@ func (x *run) plan(finished *Record) (err error) {
 	if err := x.removeWork(); err != nil {
 		return err
 	}
-	if x.remote != nil {
-		if err := x.remote.check(); err != nil {
-			return err
-		}
-	}
-	if !x.opt.DryRun {
-		if err := x.tidy(); err != nil {
-			return err
-		}
+	if err := x.ready(); err != nil {
+		return err
 	}
 	set := x.r.Set
 	if err := set.FS.MkdirAll(x.work("")); err != nil {
@@ -109,18 +102,11 @@ func (x *run) plan(finished *Record) (err error) {
 	if x.opt.DryRun {
 		return nil
 	}
-	for i := range x.volumes { // before anything changes
-		n := &x.volumes[i]
-		need := n.Bytes
-		if n.Data && x.remote.listed(n.Dir, n.File) {
-			need *= 2 // the old file and the new one
-		}
-		if err := x.room(x.r.Out.Path(n.Dir, "warc"), n.File, need); err != nil {
-			x.j = nil
-			return err
-		}
+	if err = x.roomForAll(); err == nil {
+		err = x.savePlan()
 	}
-	if err := x.savePlan(); err != nil {
+	if err != nil {
+		x.j = nil
 		return err
 	}
 	return x.write(phasePlanned)

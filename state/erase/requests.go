@@ -240,7 +240,7 @@ func (x *run) concludeRequests() error {
 	for i := range x.j.Requests {
 		rec := x.j.Requests[i]
 		if rec.Ended = x.j.Ended; i == len(x.j.Requests)-1 {
-			rec.Erased = x.j.Erased
+			rec.Erased, rec.Store = x.j.Erased, x.j.Store
 		} else {
 			rec.With = x.j.Number
 		}

@@ -76,21 +76,25 @@ type run struct {
 	remote   *store    // nil without an object store
 }
 
+func (o *Options) defaults() {
+	if o.FS == nil {
+		o.FS = disk.OS()
+	}
+	if o.RAMBytes == 0 {
+		o.RAMBytes = defaultRAM
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+}
+
 // Run erases, or finishes an interrupted erasure and then erases, unless it was the same. The package comment
 // has the protocol.
 func Run(opt Options) (rep *Report, err error) {
-	if opt.FS == nil {
-		opt.FS = disk.OS()
-	}
-	if opt.RAMBytes == 0 {
-		opt.RAMBytes = defaultRAM
-	}
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
-	if opt.Progress == nil {
-		opt.Progress = func(string) {}
-	}
+	opt.defaults()
 	if !opt.Waiting {
 		if opt.Reason, err = oneLine(opt.Reason); err != nil {
 			return nil, err
@@ -363,6 +367,19 @@ func (x *run) tidy() error {
 		}
 	}
 	return repair.SyncAll(x.r)
+}
+
+// ready checks the store, and tidies the crawl.
+func (x *run) ready() error {
+	if x.remote != nil {
+		if err := x.remote.check(); err != nil {
+			return err
+		}
+	}
+	if x.opt.DryRun {
+		return nil
+	}
+	return x.tidy()
 }
 
 // resume finishes an interrupted erasure.
