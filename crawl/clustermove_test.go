@@ -292,6 +292,55 @@ func TestClusterMoveCuts(t *testing.T) {
 	})
 }
 
+// TestClusterMoveNotDurable: a move is killed when it has committed, but not durably. The next one makes that durable
+// before it changes a node: when the power fails in it, the one after it ends the move.
+func TestClusterMoveNotDurable(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
+		c, base := movable(t, web, 2, nil)
+		defer c.close()
+		c.stopAfter(80)
+		const first, last, from, to = 500, 3000, -1, 1
+		whole := base.Fork(1)
+		_, err := slotmove.Run(c.moving(whole, first, last, from, to))
+		must(t, err)
+		want := c.accounts(whole)
+		killed := memfs.NewFault(base, func(op memfs.Op, name string) error {
+			if _, err := base.Size(clusterFile + ".next"); op == memfs.OpSyncDir && name == "cluster" && err == nil {
+				return disk.ErrCrashed
+			}
+			return nil
+		})
+		if _, err := slotmove.Run(c.moving(killed, first, last, from, to)); !errors.Is(err, disk.ErrCrashed) {
+			t.Fatal(err)
+		}
+		base = base.Kill()
+		for cut := 1; ; cut++ {
+			fs := base.Fork(uint64(cut))
+			fs.CrashAfter(cut)
+			_, err := slotmove.Run(c.moving(fs, first, last, from, to))
+			if err == nil {
+				t.Logf("%d operations", cut)
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			fs = fs.Crash()
+			if _, err := slotmove.Run(c.moving(fs, first, last, from, to)); err != nil {
+				if c.follow(fs); c.options[0].Cluster.Table.Moves() != 1 { // it was published
+					t.Fatalf("after the cut at %d: %v", cut, err)
+				}
+			}
+			if got := c.accounts(fs); !reflect.DeepEqual(got, want) {
+				t.Fatalf("cut at %d: the nodes have %+v, want %+v", cut, got, want)
+			}
+		}
+	})
+}
+
 // accounts returns the accounts of all nodes.
 func (c *testCluster) accounts(fs disk.FS) (all []state.Accounts) {
 	c.t.Helper()

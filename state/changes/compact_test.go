@@ -99,7 +99,7 @@ func TestFullOfSeeds(t *testing.T) {
 }
 
 // TestFullOfBlocks fills a journal of seeds with blocked sites: it takes thousands, is rewritten meanwhile, and then
-// says clearly that it is full.
+// says clearly that it is full, as Fits does before.
 func TestFullOfBlocks(t *testing.T) {
 	fsys := memfs.New(1)
 	j := sized(t, fsys, 3, 0)
@@ -107,10 +107,14 @@ func TestFullOfBlocks(t *testing.T) {
 	n := 0
 	var full *FullError
 	for ; full == nil; n++ {
-		rule := fmt.Sprintf("- host %0*d", maxText-100, n)
-		if _, err := j.Append(Change{Op: OpBlock, Rule: rule}, testTime); err != nil &&
-			!errors.As(err, &full) || n > 1000 {
+		c := Change{Op: OpBlock, Rule: fmt.Sprintf("- host %0*d", maxText-100, n)}
+		size, fits := j.size, j.Fits(c)
+		_, err := j.Append(c, testTime)
+		if err != nil && !errors.As(err, &full) || n > 1000 {
 			t.Fatal(n, err)
+		}
+		if (fits == nil) != (err == nil) || n < 10 && j.size <= size {
+			t.Fatalf("change %d: Fits says %v, Append %v", n, fits, err)
 		}
 	}
 	if n < 200 || full.Lines || j.size > j.most || !strings.Contains(full.Error(), "--blacklist") {

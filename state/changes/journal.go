@@ -230,14 +230,9 @@ func (j *Journal) Append(c Change, now time.Time) (Change, error) {
 	if _, err := j.Try(c); err != nil {
 		return c, err
 	}
-	c.Seq, c.Time, c.Count = j.seq+1, now.UTC().Truncate(time.Millisecond), len(c.Seeds)+len(c.Rules)
-	line := encode(nil, &c)
-	full := j.fits(&c, int64(len(line)))
-	if full != nil {
-		if err := j.tidy(min(int64(len(line)), compactBytes/4)); err != nil {
-			return c, errors.Join(full, err)
-		}
-		full = j.fits(&c, int64(len(line)))
+	line, full, err := j.line(&c, now)
+	if err != nil {
+		return c, errors.Join(full, err)
 	}
 	j.mu.Lock()
 	broken := j.broken
@@ -252,6 +247,33 @@ func (j *Journal) Append(c Change, now time.Time) (Change, error) {
 		return c, err
 	}
 	return c, j.write(&c, line)
+}
+
+// Fits returns the error that Append would return for the change, but for failures of the disk.
+func (j *Journal) Fits(c Change) error {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if _, err := j.Try(c); err != nil {
+		return err
+	}
+	_, full, err := j.line(&c, longTime)
+	return errors.Join(full, err)
+}
+
+// longTime has the longest text.
+var longTime = time.Date(2000, 1, 1, 0, 0, 0, int(111*time.Millisecond), time.UTC)
+
+// line completes a change, and returns its line. full is a *FullError if it does not fit into the journal, even when
+// that is rewritten. The caller holds writing.
+func (j *Journal) line(c *Change, now time.Time) (line []byte, full, err error) {
+	c.Seq, c.Time, c.Count = j.seq+1, now.UTC().Truncate(time.Millisecond), len(c.Seeds)+len(c.Rules)
+	line = encode(nil, c)
+	if full = j.fits(c, int64(len(line))); full != nil {
+		if err = j.tidy(min(int64(len(line)), compactBytes/4)); err == nil {
+			full = j.fits(c, int64(len(line)))
+		}
+	}
+	return line, full, err
 }
 
 // fits returns a *FullError if a change of n bytes does not fit.

@@ -266,7 +266,7 @@ func TestManyRules(t *testing.T) {
 	for _, c := range []Change{{Op: OpBlock, Rules: []string{"- host a", "b\nc"}}, {Op: OpBlock, Rules: []string{""}},
 		{Op: OpBlock, Rule: "x", Rules: []string{"y"}}, {Op: OpUnblock, Rules: []string{"- host h1.example"}},
 		{Op: OpBlock, Rules: []string{"- host one", "- host two"}}} {
-		if _, err := j.Append(c, testTime); !IsRefused(err) {
+		if _, err := j.Append(c, testTime); !IsRefused(err) || !IsRefused(j.Fits(c)) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}

@@ -2,10 +2,12 @@ package erase_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/crawltest"
@@ -14,6 +16,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 )
 
@@ -117,15 +120,9 @@ func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gon
 		if rng.IntN(3) > 0 {
 			continue
 		}
-		if _, err := one.fs.Size("d0/" + state.EraseName); err == nil && w.opt.ObjectStore == nil && rng.IntN(3) == 0 {
-			opt := w.opt
-			opt.Disk.FS, opt.Limits.MaxPages = one.fs.Fork(1), 1
-			if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
-				t.Fatalf("cut at %d: the crawl does not start in the middle: %v", cut, err)
-			}
-			all, err := erase.RecordsOf(opt.Disk.FS, opt.Disk.Dirs)
-			if rep := testworld.Deep(t, opt.Disk.FS, opt.Disk.Dirs); err != nil || len(all) != 1 || !rep.Balanced() {
-				t.Fatalf("cut at %d: a crawl that starts in the middle: %d records, %v, %+v", cut, len(all), err, rep)
+		if _, err := one.fs.Size("d0/" + state.EraseName); err == nil && rng.IntN(3) == 0 {
+			if one.fork(1).start(t); t.Failed() {
+				t.Fatalf("cut at %d: a crawl that starts in the middle", cut)
 			}
 		}
 		if _, err := erase.Run(one.options(src())); err != nil {
@@ -137,6 +134,20 @@ func cutOnce(t *testing.T, w *world, src func() erase.Source, before *found, gon
 	}
 	if t.Failed() {
 		t.Fatalf("cut at %d", cut)
+	}
+}
+
+// start starts the crawl in the middle of an erasure, which it finishes, and stops it.
+func (w *world) start(t *testing.T) {
+	t.Helper()
+	w.opt.Disk.FS, w.opt.Limits.MaxPages = w.fs, 1
+	if _, err := crawl.Run(t.Context(), w.opt); err != nil && !errors.Is(err, state.ErrFinished) {
+		t.Errorf("the crawl does not start: %v", err)
+		return
+	}
+	all, err := erase.RecordsOf(w.fs, w.opt.Disk.Dirs)
+	if rep := w.audit(t); err != nil || len(all) != 1 || !rep.Balanced() {
+		t.Errorf("%d records, %v, %+v", len(all), err, rep)
 	}
 }
 
@@ -170,6 +181,38 @@ func TestFullDisk(t *testing.T) {
 		if _, err := w.fs.Size("d0/" + state.EraseName); err == nil {
 			t.Error("an erasure without room has begun")
 		}
+	})
+}
+
+// TestFullBlacklist: hosts that the crawl's own blacklist has no room for are refused before anything changes.
+func TestFullBlacklist(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := mirrored(t)
+		before := w.read(t)
+		host := before.hosts()[0]
+		block := changes.Change{Op: changes.OpBlock}
+		for i := range changes.MaxBlocked {
+			block.Rules = append(block.Rules, fmt.Sprintf("- host %d.test", i))
+		}
+		change := func(c changes.Change) {
+			j, err := changes.Open(w.fs, "d0/"+state.ChangesName, 0)
+			must(t, err)
+			_, err = j.Append(c, time.Now())
+			must(t, errors.Join(err, j.Close()))
+		}
+		change(block)
+		for _, hide := range []bool{false, true} {
+			opt := w.options(erase.Source{Hosts: []string{host}})
+			opt.Hide = hide
+			if _, err := erase.Run(opt); !erase.IsRefused(err) || !strings.Contains(err.Error(), "no room for 1 host") {
+				t.Errorf("a full blacklist: %v", err)
+			}
+		}
+		w.check(t, before, func(string) bool { return false })
+		change(changes.Change{Op: changes.OpUnblock, Rule: "- host 0.test"})
+		_, err := erase.Run(w.options(erase.Source{Hosts: []string{host}}))
+		must(t, err)
+		w.check(t, before, hostOf(host))
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/erase"
 )
@@ -332,6 +333,46 @@ func TestStoreAway(t *testing.T) {
 				_, err = erase.Run(one.options(src()))
 				must(t, err)
 				one.check(t, before, gone)
+			}
+		}
+	})
+}
+
+// TestStoreStart: a crawl that starts finishes an erasure in its object store with its own bucket, wherever the erasure
+// was interrupted.
+func TestStoreStart(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := halfStored(t)
+		before := w.read(t)
+		src, gone := before.source()
+		for call, n := range map[string]int{"Complete": 1, "Delete": 2, "Versions": 3} {
+			one := w.fork(1)
+			b := one.bucket()
+			b.After = func(name, _ string) error {
+				if name == call {
+					n--
+				}
+				if n <= 0 {
+					return disk.ErrCrashed
+				}
+				return nil
+			}
+			if _, err := erase.Run(one.options(src())); !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("cut after %s: %v", call, err)
+			}
+			b.After, one.fs = nil, one.fs.Crash()
+			if _, err := one.fs.Size("d0/" + state.EraseName); err != nil {
+				t.Fatalf("cut after %s: no erasure is under way: %v", call, err)
+			}
+			was := len(b.Calls())
+			one.start(t)
+			if len(b.Calls()) == was {
+				t.Errorf("cut after %s: the crawl has not called the store", call)
+			}
+			for url, where := range one.read(t).named {
+				if gone(strings.TrimPrefix(url, "urn:rendered:")) && !strings.HasPrefix(where, "log") {
+					t.Errorf("cut after %s: %s is named by %s", call, url, where)
+				}
 			}
 		}
 	})

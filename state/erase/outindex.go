@@ -25,7 +25,7 @@ const maxLine = 1 << 20
 func (x *run) eachIndexLine(kind outKind, f io.ReaderAt, size int64,
 	fn func(line, next []byte, of *volume) error) error {
 	r := io.Reader(io.NewSectionReader(f, 0, size))
-	if kind == outZipNum {
+	if kind == outZipNum && size > 0 { // without lines it has no blocks
 		z, err := gzip.NewReader(bufio.NewReaderSize(r, wordBytes))
 		if err != nil {
 			return err

@@ -91,8 +91,11 @@ func (x *run) finishPart(file string) error {
 	}
 	dir, base := path.Split(file)
 	size, err := x.r.Set.FS.Size(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // all was done
+	if errors.Is(err, fs.ErrNotExist) { // all was done, but perhaps not durably
+		if err = x.r.Set.FS.SyncDir(path.Clean(dir)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
 	}
 	if err != nil {
 		return err

@@ -451,7 +451,11 @@ func (x *run) rewriteOutput(o *output) error {
 	rows := x.j.Erased.Rows // they are counted
 	changed, err := x.filter(o, to)
 	x.j.Erased.Rows = rows
-	if err == nil && !changed && name == o.Path { // an interrupted run has done it
+	if err == nil && !changed && name == o.Path { // an interrupted run has done it, but perhaps not durably
+		to.Abort()
+		if err := fsys.SyncDir(path.Dir(o.Path)); err != nil {
+			return err
+		}
 		return x.finishPart(o.Path)
 	}
 	for _, step := range []func() error{func() error { return to.CopyMode(o.Path) }, to.End, to.Rename} {

@@ -17,6 +17,7 @@ import (
 
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/state/erase"
@@ -27,6 +28,7 @@ import (
 // addOutputs makes outputs of a crawl: a table and an index in directories of their own, and the texts that the crawl
 // would extract.
 func (w *world) addOutputs(t *testing.T) {
+	must(t, w.fs.Mount("out"))
 	r, m := w.open(t)
 	defer func() { must(t, r.Unlock()) }()
 	columns := []tabular.Column{{Name: "url", Type: tabular.String},
@@ -90,11 +92,11 @@ func (w *world) addOutputs(t *testing.T) {
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.idx", idx.Bytes()))
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.loc", []byte("index.cdxj.gz\tindex.cdxj.gz\n")))
 	must(t, disk.WriteFileAtomic(w.fs, "out/index/index.cdxj", bytes.Join(lines, nil)))
-	must(t, disk.WriteFileAtomic(w.fs, "out/all.wacz", w.wacz(t, lines)))
+	must(t, disk.WriteFileAtomic(w.fs, "out/all.wacz", wacz(t, r.Out, lines)))
 }
 
 // wacz makes a WACZ of the final WARC files.
-func (w *world) wacz(t *testing.T, lines [][]byte) []byte {
+func wacz(t *testing.T, from disk.Set, lines [][]byte) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	var list []map[string]any
@@ -107,12 +109,12 @@ func (w *world) wacz(t *testing.T, lines [][]byte) []byte {
 			"bytes": len(data)})
 	}
 	in := map[string]bool{}
-	for _, dir := range w.opt.Disk.Dirs {
-		files, err := repair.FilesIn(w.fs, dir+"/warc", false)
+	for i := range from.Paths {
+		files, err := repair.FilesIn(from.FS, from.Path(i, "warc"), false)
 		must(t, err)
 		for _, file := range files {
 			if strings.HasSuffix(file, ".warc.gz") {
-				data, err := disk.ReadFile(w.fs, file)
+				data, err := disk.ReadFile(from.FS, file)
 				must(t, err)
 				add("archive/"+path.Base(file), zip.Store, data)
 				in[path.Base(file)] = true
@@ -342,6 +344,72 @@ func TestOutputs(t *testing.T) {
 				}
 				w.check(t, before, gone)
 				w.checkOutputs(t, src())
+			}
+		}
+	})
+}
+
+// TestOutputsEmpty: all rows and lines of outputs go. A run that was killed after that ends, and so does another one.
+func TestOutputsEmpty(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := mirrored(t)
+		w.addOutputs(t)
+		w.also = []string{"out"}
+		hosts := w.read(t).hosts()
+		src := func() erase.Source { return erase.Source{Hosts: hosts} }
+		whole := w.fork(1)
+		was := whole.fs.Ops()
+		_, err := erase.Run(whole.options(src()))
+		must(t, err)
+		ops := whole.fs.Ops() - was
+		if size, err := whole.fs.Size("out/index/index.cdxj.gz"); err != nil || size > 0 {
+			t.Errorf("the index has %d bytes: %v", size, err)
+		}
+		for cut := 1; cut < ops; cut += testworld.LongOr(1, 13) {
+			one := w.fork(uint64(cut))
+			one.fs.CrashAfter(cut)
+			if _, err := erase.Run(one.options(src())); !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			one.fs = one.fs.Kill()
+			if _, err := erase.Run(one.options(src())); err != nil {
+				t.Fatalf("after the cut at %d: %v", cut, err)
+			}
+			if rep := one.prove(t, src(), "out", "d0/texts"); rep.Found > 0 {
+				t.Fatalf("cut at %d: %+v", cut, rep.Leftovers[0])
+			}
+		}
+		_, err = erase.Run(whole.options(erase.Source{URLs: []string{"http://unknown.test/"}}))
+		must(t, err)
+	})
+}
+
+// TestOutputsDurable: a run is killed between the renaming of an output, on a disk of its own, and the sync of its
+// directory. The next run makes that durable before it ends.
+func TestOutputsDurable(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := mirrored(t)
+		w.addOutputs(t)
+		w.also = []string{"out"}
+		src, _ := w.read(t).source()
+		opt := w.options(src())
+		opt.FS = memfs.NewFault(w.fs, func(op memfs.Op, name string) error {
+			if op == memfs.OpSyncDir && name == "out/csv" {
+				return disk.ErrCrashed
+			}
+			return nil
+		})
+		if _, err := erase.Run(opt); !errors.Is(err, disk.ErrCrashed) {
+			t.Fatal(err)
+		}
+		w.fs = w.fs.Kill()
+		_, err := erase.Run(w.options(src()))
+		must(t, err)
+		for seed := range uint64(10) {
+			one := w.fork(seed)
+			one.fs = one.fs.Crash()
+			if one.checkOutputs(t, src()); t.Failed() {
+				t.Fatalf("seed %d", seed)
 			}
 		}
 	})

@@ -102,12 +102,11 @@ func (x *run) plan(finished *Record) (err error) {
 	if x.opt.DryRun {
 		return nil
 	}
-	if err = x.roomForAll(); err == nil {
-		err = x.savePlan()
-	}
-	if err != nil {
-		x.j = nil
-		return err
+	for _, step := range []func() error{x.roomForAll, x.mayBar, x.savePlan} {
+		if err := step(); err != nil {
+			x.j = nil
+			return err
+		}
 	}
 	return x.write(phasePlanned)
 }

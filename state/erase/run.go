@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/scope"
 	"drumbeat/state"
@@ -521,7 +522,29 @@ func (x *run) conclude() error {
 }
 
 // bar adds the hosts and PLDs to the crawl's own blacklist. URLs need no rule: URLseen has them.
-func (x *run) bar() (err error) {
+func (x *run) bar() error {
+	return x.withRules(func(j *changes.Journal, c changes.Change) error {
+		if _, err := j.Append(c, x.opt.Now()); err != nil {
+			return fmt.Errorf("erase: block the hosts: %w", err)
+		}
+		return nil
+	})
+}
+
+// mayBar refuses hosts and PLDs for which the blacklist has no room, before anything is changed.
+func (x *run) mayBar() error {
+	return x.withRules(func(j *changes.Journal, c changes.Change) error {
+		err := j.Fits(c)
+		if full := (*changes.FullError)(nil); changes.IsRefused(err) || errors.As(err, &full) {
+			return refused("the crawl's own blacklist has no room for %s: %v",
+				human.Counted(len(x.t.Names), "host or PLD", "hosts and PLDs"), err)
+		}
+		return err
+	})
+}
+
+// withRules calls fn with the journal of changes and the change that adds the rules that it lacks, if there are any.
+func (x *run) withRules(fn func(j *changes.Journal, c changes.Change) error) (err error) {
 	if len(x.t.Names) == 0 {
 		return nil
 	}
@@ -550,10 +573,7 @@ func (x *run) bar() (err error) {
 	if len(c.Rules) == 1 {
 		c.Rule, c.Rules = c.Rules[0], nil
 	}
-	if _, err := j.Append(c, x.opt.Now()); err != nil {
-		return fmt.Errorf("erase: block the hosts: %w", err)
-	}
-	return nil
+	return fn(j, c)
 }
 
 // warcState returns the state of the WARC files.

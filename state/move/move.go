@@ -70,6 +70,10 @@ func Run(opt Options) (rep *Report, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	// A Run that was killed may have given one of these files its name, but not durably. A node must not change before.
+	if err := opt.FS.SyncDir(path.Dir(opt.File)); err != nil {
+		return nil, fmt.Errorf("move: %w", err)
+	}
 	if n := f.Table.Nodes(); len(opt.Nodes) != n {
 		return nil, fmt.Errorf("move: directories of %s given, the cluster has %d: %w",
 			human.Counted(len(opt.Nodes), "node is", "nodes are"), n,
