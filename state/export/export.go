@@ -29,6 +29,7 @@ const (
 	Near     Kind = "near-duplicates"
 	Links    Kind = "links"
 	Sample   Kind = "sample"
+	URLs     Kind = "state"
 	Payments Kind = "payments" // for the report: Hosts has its columns
 
 	HostEdges Kind = "host-edges"
@@ -136,6 +137,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return paymentTable(), true
 	case Queue:
 		return queueTable(), true
+	case URLs:
+		return stateTable(), true
 	case Robots:
 		return robotsTable(), true
 	case Pages:

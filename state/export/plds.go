@@ -39,8 +39,7 @@ func pldTable() table {
 			if err != nil {
 				return nil, err
 			}
-			_, indegree := star.Stores(state.NameStar)
-			files = append(files, drum.Files(j.Set, indegree, st.Indegree)...)
+			files = append(files, j.pldFiles(st)...)
 			if j.opt.Queued {
 				more, err := queueFiles(j)
 				return append(files, more...), err
@@ -67,18 +66,7 @@ func fillPLDs(j *job) error {
 			return err
 		}
 	}
-	j.meter.Set(state.NameStar)
-	updates, err := j.updates(st)
-	if err != nil {
-		return err
-	}
-	records, err := j.scanned(func(fn func(uint64, []byte) error) error {
-		var b []byte
-		return star.WalkPLDs(j.Set, state.NameStar, st, func(pld uint64, p star.PLD) error {
-			b = p.Append(b[:0])
-			return fn(pld, b)
-		})
-	})
+	known, err := j.knownPLDs(st)
 	if err != nil {
 		return err
 	}
@@ -90,18 +78,7 @@ func fillPLDs(j *job) error {
 		if !isPLD(names.value) {
 			continue
 		}
-		var p star.PLD
-		if found, err := records.seek(names.key); err != nil {
-			return err
-		} else if found {
-			p.Decode(records.value)
-		}
-		if _, err := updates.seek(names.key); err != nil {
-			return err
-		}
-		for ; updates.ok && updates.key == names.key && err == nil; err = updates.next() {
-			p.Update(updates.value)
-		}
+		p, _, err := known(names.key)
 		if err != nil {
 			return err
 		}
@@ -121,6 +98,45 @@ func fillPLDs(j *job) error {
 		}
 	}
 	return err
+}
+
+// pldFiles returns the files that knownPLDs reads.
+func (j *job) pldFiles(st *star.State) []string {
+	_, indegree := star.Stores(state.NameStar)
+	return drum.Files(j.Set, indegree, st.Indegree)
+}
+
+// knownPLDs returns a function that returns what STAR knows of a PLD; known is false if that is nothing. Keys of its
+// calls must not decrease.
+func (j *job) knownPLDs(st *star.State) (of func(key uint64) (p star.PLD, known bool, err error), _ error) {
+	j.meter.Set(state.NameStar)
+	updates, err := j.updates(st)
+	if err != nil {
+		return nil, err
+	}
+	records, err := j.scanned(func(fn func(uint64, []byte) error) error {
+		var b []byte
+		return star.WalkPLDs(j.Set, state.NameStar, st, func(pld uint64, p star.PLD) error {
+			b = p.Append(b[:0])
+			return fn(pld, b)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(key uint64) (p star.PLD, known bool, err error) {
+		if known, err = records.seek(key); err != nil {
+			return p, known, err
+		} else if known {
+			p.Decode(records.value)
+		}
+		_, err = updates.seek(key)
+		for ; err == nil && updates.ok && updates.key == key; err = updates.next() {
+			known = true
+			p.Update(updates.value)
+		}
+		return p, known, err
+	}, nil
 }
 
 // pldRow returns the row of a PLD without its rank, its budget and its queued URLs.
