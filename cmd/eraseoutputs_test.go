@@ -21,7 +21,7 @@ import (
 func outputsOf(t *testing.T, dir, to string) {
 	t.Helper()
 	for _, kind := range []string{"plds", "pld-edges", "hosts", "pages", "links", "refused", "queue", "robots",
-		"near-duplicates"} {
+		"near-duplicates", "state"} {
 		for _, format := range []string{"parquet", "csv", "jsonl"} {
 			wantExit(t, term.ExitDone, "", "export", kind, "--format", format, "-o",
 				filepath.Join(to, kind+"-"+format), dir)
@@ -120,7 +120,8 @@ func TestEraseOutputs(t *testing.T) {
 	}
 	outputsOf(t, dir, fresh)
 	for _, pattern := range []string{"pages-csv/*.csv", "pages-jsonl/*.jsonl", "refused-csv/*.csv",
-		"queue-jsonl/*.jsonl", "cdxj/*.cdxj", "zipnum/*.gz", "texts-csv/*.csv", "texts-jsonl/*.jsonl"} {
+		"state-jsonl/*.jsonl", "queue-jsonl/*.jsonl", "cdxj/*.cdxj", "zipnum/*.gz", "texts-csv/*.csv",
+		"texts-jsonl/*.jsonl"} {
 		got, want := sortedLines(t, filepath.Join(out, pattern)), sortedLines(t, filepath.Join(fresh, pattern))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %d lines, want %d", pattern, len(got), len(want))

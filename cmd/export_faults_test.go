@@ -52,7 +52,8 @@ func TestExportFaults(t *testing.T) {
 	checkRowsWithout(t, dir)
 
 	// Damage has its exit code, and no part is left under a final name.
-	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"}} {
+	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"},
+		{"state", "/log/crawl-*"}, {"state", "/warc/*.cdxj"}} {
 		name := globbed(t, dir+c.files)[0]
 		data, err := os.ReadFile(name)
 		must(t, err)
@@ -65,7 +66,7 @@ func TestExportFaults(t *testing.T) {
 			bad[middle+i] = '"'
 		}
 		must(t, os.WriteFile(name, bad, 0o600))
-		target := tmp + "/damaged"
+		target := tmp + "/damaged-" + c.kind
 		fails(term.ExitDamage, name[strings.LastIndex(name, "/")+1:], c.kind, at, "-o", target)
 		if parts := globbed(t, target+"/part-*"); len(parts) > 0 {
 			t.Errorf("parts %q", parts)

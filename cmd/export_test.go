@@ -107,6 +107,14 @@ func TestExportTruth(t *testing.T) {
 	if want := truth.Names(); !maps.Equal(hosts, want) {
 		t.Errorf("hosts: %v, want %v", hosts, want)
 	}
+	state := exported(t, "state", at)
+	differ(t, "state", column(t, state, "url"), setOf(truth.FetchedURLs(), truth.RefusedURLs(), truth.DeadURLs()))
+	for _, r := range state {
+		if url := r["url"].(string); ended[url] != (r["place"] == "refused") || waiting[url] != (r["reason"] != nil &&
+			r["place"] != "refused") || r["visits"] != float64(1) && !ended[url] && !waiting[url] {
+			t.Errorf("refused %v, waits %v: %v", ended[url], waiting[url], r)
+		}
+	}
 	checkEdges(t, web, truth, at)
 	checkLinks(t, web, truth, exported(t, "links", at))
 	checkRobots(t, web, exported(t, "robots", at), hosts)
@@ -538,7 +546,8 @@ func TestExportBeside(t *testing.T) {
 			running = false
 		default:
 		}
-		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts", "links"} {
+		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts", "links",
+			"state"} {
 			code, out, said := runApp(t, "", "export", kind, "--format=jsonl", "-o", "-", "--dir="+dir)
 			if code != term.ExitDone {
 				if strings.Contains(said, "without a checkpoint") || strings.Contains(said, "holds no crawl") {

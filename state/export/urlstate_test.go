@@ -39,10 +39,9 @@ func newLivingWeb() *livingWeb {
 	w := &livingWeb{Web: &testworld.Web{}}
 	began := time.Now()
 	text := strings.Repeat("This sentence is text of a page. ", 20)
-	paths := []string{"often", "seldom", "never", "tagged", "twin", "leaves", "returns", "moves", "redirects", "wanders",
-		"absent", "fails", "blinks"}
+	const paths = "often seldom never tagged twin leaves returns moves redirects wanders absent fails blinks"
 	var links strings.Builder
-	for _, p := range paths {
+	for p := range strings.FieldsSeq(paths) {
 		fmt.Fprintf(&links, "<a href=/%s>x</a>", p)
 	}
 	w.Reply = func(req *http.Request) (a testworld.Answer, ok bool) {
@@ -112,8 +111,8 @@ type change struct {
 	to, body    string // of a redirect, and of a page
 }
 
-// changes are those that the answers to these requests mean, in the order of time. It is written from the description
-// in docs/howto/results/changes.md, apart from the code.
+// changes are those that the answers to these requests mean, in the order of time. It is written from the
+// description in docs/reference/tables.md, apart from the code.
 func (w *livingWeb) changes() (list []change) {
 	type last struct{ page, is, body, to string }
 	pages := map[string]*last{}
@@ -181,7 +180,8 @@ func TestExportState(t *testing.T) {
 			TempDir: "tmp"}
 		rep, err := export.Run(t.Context(), x)
 		must(t, err)
-		first, last, visits, changes := map[string]time.Time{}, map[string]servedPage{}, map[string]int{}, map[string]int{}
+		first, last := map[string]time.Time{}, map[string]servedPage{}
+		visits, changes := map[string]int{}, map[string]int{}
 		for _, s := range web.served {
 			if visits[s.url]++; visits[s.url] == 1 {
 				first[s.url] = s.at

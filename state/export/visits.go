@@ -241,10 +241,10 @@ func (p *pageNow) take(v *visit) change {
 		p.has, p.redirect = hasRedirect, append(p.redirect[:0], v.texts[visitRedirect]...)
 		return changeMoved
 	case status >= 200 && status <= 299:
-		if p.has == hasPage && (v.numbers[visitFlags]&flagTruncated != 0 || bytes.Equal(p.digest, v.texts[visitDigest])) {
+		was, cut := p.has, v.numbers[visitFlags]&flagTruncated != 0
+		if was == hasPage && (cut || bytes.Equal(p.digest, v.texts[visitDigest])) {
 			return changeUnchanged
 		}
-		was := p.has
 		p.has, p.digest = hasPage, append(p.digest[:0], v.texts[visitDigest]...)
 		if was == hasPage {
 			return changeChanged
