@@ -25,7 +25,7 @@ func TestKnown(t *testing.T) {
 	view := NewView(&strings.Builder{}, &c.Logging)
 	defer view.Close()
 	for range 2 {
-		name, err := c.readKnown(&opt, view)
+		name, err := readList(&opt, view, "--known", file, nil)
 		must(t, err)
 		if got, err := os.ReadFile(name); err != nil || string(got) != "http://example.com/\nhttp://b.test/\n" {
 			t.Errorf("the copy has %q, %v", got, err)
@@ -39,7 +39,8 @@ func TestKnown(t *testing.T) {
 		t.Errorf("seeds beside a list: %v", err)
 	}
 	write("dns:b.test 20240102030405 {}\n")
-	if _, err := c.readKnown(&opt, view); err == nil || !strings.Contains(err.Error(), "none of its lines") {
+	_, err := readList(&opt, view, "--known", file, nil)
+	if err == nil || !strings.Contains(err.Error(), "none of its lines") {
 		t.Errorf("a list without URLs: %v", err)
 	}
 }

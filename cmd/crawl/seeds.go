@@ -39,9 +39,11 @@ func (c *Command) seedInput(stdin io.Reader) io.Reader {
 // copySeeds copies seeds that are no file of the user's into the first directory.
 func (c *Command) copySeeds(a *term.App, opt *crawl.Options, view *View) (err error) {
 	if c.Known != "" {
-		opt.Admission.Seeds, err = c.readKnown(opt, view)
+		opt.Admission.Seeds, err = readList(opt, view, "--known", c.Known, nil)
 	} else if in := c.seedInput(a.Stdin); in != nil {
-		opt.Admission.Seeds, err = takeSeeds(opt, in)
+		opt.Admission.Seeds, err = copyInput(opt, view, in)
+	} else if isList(c.Seeds) {
+		opt.Admission.Seeds, err = readList(opt, view, "--seeds", c.Seeds, nil)
 	} else {
 		return nil
 	}
@@ -72,24 +74,52 @@ func (c *Command) checkSeeds() error {
 	return checkSeedFile(c.Seeds)
 }
 
-// readKnown copies the URLs of --known into the crawl's first directory and returns the name of the copy.
-func (c *Command) readKnown(opt *crawl.Options, view *View) (name string, err error) {
-	f, err := os.Open(c.Known)
+// isList reports whether a file is a list that must be turned into lines with a URL each.
+func isList(name string) bool {
+	f, err := os.Open(name)
 	if err != nil {
-		return "", term.Usage(fmt.Errorf("--known: %w", err))
+		return false // the crawl says so
 	}
 	defer f.Close()
-	urls, err := urllist.NewReader(f)
-	if err != nil {
-		return "", term.Usage(fmt.Errorf("--known %s: %w", c.Known, err))
+	head := make([]byte, urllist.HeadBytes)
+	n, _ := io.ReadFull(f, head)
+	return urllist.IsList(head[:n])
+}
+
+// copyInput copies standard input, or the seeds of the command line, into the crawl's first directory.
+func copyInput(opt *crawl.Options, view *View, in io.Reader) (name string, err error) {
+	src := bufio.NewReaderSize(in, seedSample)
+	if head, _ := src.Peek(urllist.HeadBytes); urllist.IsList(head) {
+		return readList(opt, view, "--seeds", "-", src)
 	}
-	if name, err = takeSeeds(opt, urls); err != nil {
+	return takeSeeds(opt, src)
+}
+
+// readList copies the URLs of a list, of which in may be the content, into the crawl's first directory and returns
+// the name of the copy.
+func readList(opt *crawl.Options, view *View, flag, list string, in io.Reader) (name string, err error) {
+	if in == nil {
+		f, err := os.Open(list)
+		if err != nil {
+			return "", term.Usage(fmt.Errorf("%s: %w", flag, err))
+		}
+		defer f.Close()
+		in = f
+	}
+	urls, err := urllist.NewReader(in)
+	if err != nil {
+		return "", term.Usage(fmt.Errorf("%s %s: %w", flag, list, err))
+	}
+	defer urls.Close()
+	if name, err = takeSeeds(opt, urls); urls.Err != nil {
+		return "", term.Usage(fmt.Errorf("%s %s: %w", flag, list, urls.Err))
+	} else if err != nil {
 		return "", err
 	}
 	if urls.URLs == 0 {
-		return "", term.Usage(fmt.Errorf("--known %s: none of its lines has a URL", c.Known))
+		return "", term.Usage(fmt.Errorf("%s %s: none of its lines has a URL", flag, list))
 	}
-	view.Note(fmt.Sprintf("%s: %s, %s without one", c.Known, human.Counted(urls.URLs, "URL", "URLs"),
+	view.Note(fmt.Sprintf("%s: %s, %s without one", list, human.Counted(urls.URLs, "URL", "URLs"),
 		human.Counted(urls.Skipped, "line", "lines")))
 	return name, nil
 }
@@ -140,14 +170,17 @@ func checkSeedFile(name string) error {
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return fmt.Errorf("--seeds %s: %w", name, err)
 	}
-	return textFault("--seeds "+name, sample[:n])
+	if sample = sample[:n]; urllist.IsList(sample) {
+		return nil
+	}
+	return textFault("--seeds "+name, sample)
 }
 
 // textFault refuses data with a zero byte.
 func textFault(what string, sample []byte) error {
 	if i := bytes.IndexByte(sample, 0); i >= 0 {
-		return fmt.Errorf("%s is not text (byte %d is 0); give one URL or host per line, in UTF-8, uncompressed", what,
-			i)
+		return fmt.Errorf("%s is not text (byte %d is 0); give one URL or host per line, in UTF-8, "+
+			"or a list that --known takes", what, i)
 	}
 	return nil
 }
@@ -157,7 +190,8 @@ func textFault(what string, sample []byte) error {
 // already ends with it. Empty input changes nothing.
 func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	src := bufio.NewReaderSize(in, 1<<20)
-	if sample, err := src.Peek(seedSample); err != nil && err != io.EOF {
+	sample, err := src.Peek(seedSample)
+	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("read seeds: %w", err)
 	} else if err := textFault("standard input", sample); err != nil {
 		return "", term.Usage(err)

@@ -45,6 +45,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/dnscache"
 	"drumbeat/internal/human"
+	"drumbeat/internal/urllist"
 )
 
 // Command is the table of doctor's flags.
@@ -181,8 +182,18 @@ func seedHosts(file string, most int) (hosts []string, err error) {
 		return nil, fmt.Errorf("--seeds: %w", err)
 	}
 	defer f.Close()
+	var lines io.Reader = f
+	head := make([]byte, urllist.HeadBytes)
+	if n, _ := f.ReadAt(head, 0); urllist.IsList(head[:n]) {
+		list, err := urllist.NewReader(f)
+		if err != nil {
+			return nil, fmt.Errorf("--seeds %s: %w", file, err)
+		}
+		defer list.Close()
+		lines = list
+	}
 	seen := map[string]bool{}
-	sc := bufio.NewScanner(f)
+	sc := bufio.NewScanner(lines)
 	for len(hosts) < most && sc.Scan() {
 		text, _, err := admit.ParseSeed(sc.Text())
 		if err != nil || text == "" {

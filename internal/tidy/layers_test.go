@@ -49,7 +49,7 @@ var layers = map[string]layer{
 	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
 	"internal/render/rendertest": {0, nil},                                    // for tests
 	"internal/pagetext":          {11, []string{"internal/mimetype", "parse"}},
-	"internal/urllist":           {0, nil},
+	"internal/urllist":           {11, []string{"internal/tabular", "warc"}},
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/webgraph":          {10, []string{"disk", "internal/human"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
@@ -240,7 +240,7 @@ var layers = map[string]layer{
 		"crawl/plan", "disk", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "botauth", "cmd/flags", "cmd/term", "crawl", "crawl/plan",
 		"admit", "disk", "dnscache", "internal/bug", "internal/pace",
-		"internal/human"}},
+		"internal/human", "internal/urllist"}},
 	"cmd/export": {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human",
 		"internal/tabular"}},
 	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human",
