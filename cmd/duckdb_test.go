@@ -31,11 +31,12 @@ func TestDuckDB(t *testing.T) {
 		append(flags, "--simhash", "--usage=ai-train=mark", "--tdmrep", "--seeds", cmdtest.SeedFile(t, web),
 			"--dir="+tmp+"/d")...)
 	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates",
-		"robots"} {
+		"robots", "host-ranks"} {
 		args := append([]string{"export"}, strings.Fields(kind)...)
 		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
 	}
-	wantExit(t, term.ExitDone, "", "extract", "--dir="+tmp+"/d", "-o", tmp+"/texts")
+	wantExit(t, term.ExitDone, "", "extract", "--dir="+tmp+"/d", "--fields=text,lang,meta,quality,minhash",
+		"-o", tmp+"/texts")
 	wantExit(t, term.ExitDone, "",
 		append(flags, "--seeds", cmdtest.SeedFile(t, web), "--strategy=random-walk,urls=100", "--dir="+tmp+"/walk")...)
 	wantExit(t, term.ExitDone, "", "export", "sample", "--dir="+tmp+"/walk", "-o", tmp+"/sample")

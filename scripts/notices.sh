@@ -21,6 +21,7 @@ notice() {
 
 notice "Go standard library" "$(go env GOROOT)"/{LICENSE,PATENTS}
 notice "model of languages, from py3langid 0.4.0" internal/langid/LICENSE.model
+notice "stop words, from Snowball" internal/textquality/LICENSE.stopwords
 go version -m "$binary" | awk '$1 == "dep" {print $2, $3}' | while read -r module version; do
 	# Code that a module copied from elsewhere has its licence below.
 	mapfile -t files < <(find "$(go list -m -f '{{.Dir}}' "$module")" -name testdata -prune -o -type f \

@@ -3,6 +3,8 @@ package maintext
 import (
 	"unicode"
 	"unicode/utf8"
+
+	"drumbeat/internal/pagetext"
 )
 
 // counts are those of a text.
@@ -54,8 +56,8 @@ func (c *counts) count(text []byte, linked bool) {
 				c.stops++
 			}
 		case r < utf8.RuneSelf:
-		case unspaced(r) > 0:
-			if c.rest += 4 / unspaced(r); c.rest >= 4 {
+		case pagetext.Unspaced(r) > 0:
+			if c.rest += 4 / pagetext.Unspaced(r); c.rest >= 4 {
 				c.rest -= 4
 				words++
 			}
@@ -82,18 +84,4 @@ func isStop(r rune) bool {
 		return true
 	}
 	return false
-}
-
-// unspaced returns the number of characters that are taken as a word in a script that has no spaces between words;
-// 0 for other scripts.
-func unspaced(r rune) int32 {
-	switch {
-	case r < 0x0e00:
-	case r >= 0x3040 && r <= 0x30ff || r >= 0x3400 && r <= 0x4dbf || r >= 0x4e00 && r <= 0x9fff ||
-		r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x3ffff: // kana and Han
-		return 2
-	case r <= 0x0eff || r >= 0x1000 && r <= 0x109f || r >= 0x1780 && r <= 0x17ff: // Thai, Lao, Burmese, Khmer
-		return 4
-	}
-	return 0
 }

@@ -55,6 +55,8 @@ var layers = map[string]layer{
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
 	"internal/langid":            {0, nil},
+	"internal/minhash":           {12, []string{"internal/pagetext"}},
+	"internal/textquality":       {12, []string{"internal/pagetext"}},
 	"internal/maintext": {12, []string{"internal/langid", "internal/mimetype", "internal/pagetext",
 		"parse", "weburl"}},
 

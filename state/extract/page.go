@@ -13,9 +13,11 @@ import (
 	"drumbeat/internal/bug"
 	"drumbeat/internal/langid"
 	"drumbeat/internal/maintext"
+	"drumbeat/internal/minhash"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
 	"drumbeat/internal/tabular"
+	"drumbeat/internal/textquality"
 	"drumbeat/parse"
 	"drumbeat/warc"
 )
@@ -128,6 +130,8 @@ type sink struct {
 	rows   *tabular.Writer
 	row    []tabular.Value
 	text   []byte
+	meter  textquality.Meter
+	sketch minhash.Sketch
 }
 
 // groupBytes is the size of a row group.
@@ -181,8 +185,12 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 		tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")), tabular.StrOrNull(d.Charset),
 		tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset),
 		tabular.Int(x.Length))
+	var code string
+	var sure float64
+	if s.has(Lang) || s.has(Quality) {
+		code, sure = langid.Language(d.Main)
+	}
 	if s.has(Lang) {
-		code, sure := langid.Language(d.Main)
 		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
 	}
 	if s.has(Meta) {
@@ -208,6 +216,16 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 	}
 	if s.has(Markdown) {
 		v = append(v, tabular.Text(markdown))
+	}
+	if s.has(Quality) {
+		v = appendQuality(v, s.meter.Measure(d.Main, code))
+	}
+	if s.has(MinHash) {
+		signature := tabular.Null
+		if sig, ok := s.sketch.Sum(d.Main); ok {
+			signature = tabular.Text(sig.AppendText(nil))
+		}
+		v = append(v, signature)
 	}
 	s.row = v
 	return truncated, s.rows.Write(v)
@@ -276,6 +294,12 @@ func Columns(fields []Field) []tabular.Column {
 	}
 	if slices.Contains(fields, Markdown) {
 		columns = append(columns, tabular.Column{Name: "markdown", Type: tabular.String})
+	}
+	if slices.Contains(fields, Quality) {
+		columns = append(columns, qualityColumns...)
+	}
+	if slices.Contains(fields, MinHash) {
+		columns = append(columns, tabular.Column{Name: "minhash", Type: tabular.String, Nullable: true})
 	}
 	return columns
 }

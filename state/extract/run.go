@@ -35,9 +35,14 @@ const (
 	Meta     Field = "meta"
 	JSONLD   Field = "jsonld"
 	Markdown Field = "markdown" // the main text as Markdown
+	Quality  Field = "quality"  // measures of the main text: package textquality
+	MinHash  Field = "minhash"  // signature of the main text: package minhash
 )
 
-// Fields returns the fields that a format has by default: all but Markdown.
+// onRequest are the fields that no format has by default, and WET never.
+var onRequest = []Field{Markdown, Quality, MinHash}
+
+// Fields returns the fields that a format has by default.
 func Fields(f tabular.Format) []Field {
 	if f == WET {
 		return []Field{Text, Lang}
@@ -47,7 +52,7 @@ func Fields(f tabular.Format) []Field {
 
 // has tells whether a format may have a field.
 func has(format tabular.Format, f Field) bool {
-	return slices.Contains(Fields(format), f) || f == Markdown && format != WET
+	return slices.Contains(Fields(format), f) || slices.Contains(onRequest, f) && format != WET
 }
 
 // ParseFields returns the fields that names say; nil for none, which are all fields of the format. WET needs Text.
@@ -56,7 +61,7 @@ func ParseFields(format tabular.Format, names []string) (fields []Field, err err
 		f := Field(name)
 		switch {
 		case !has(tabular.Parquet, f):
-			return nil, fmt.Errorf("%s: want text, lang, meta, jsonld or markdown", name)
+			return nil, fmt.Errorf("%s: want text, lang, meta, jsonld, markdown, quality or minhash", name)
 		case !has(format, f):
 			return nil, fmt.Errorf("%s: not for format %s, which has only text and lang", name, format)
 		case slices.Contains(names[:i], name):
