@@ -172,7 +172,7 @@ func (r *reader) hidden(t *pagetext.Token) error {
 		r.noscript = true
 		text := bytes.Clone(t.Text)
 		n := len(r.tree.stack)
-		r.tree.push(node{name: atom.Noscript})
+		r.tree.push(node{name: atom.Noscript}, 0)
 		err := pagetext.WalkUTF8(bytes.NewReader(text), r.token)
 		r.tree.pop(n)
 		r.noscript = false

@@ -39,15 +39,26 @@ type tree struct {
 	text  []byte // of all text nodes
 	full  bool   // the page has more than maxNodes
 
-	broken bool              // the last tag begins or ends a line
-	stack  []int32           // the open elements
-	open   map[atom.Atom]int // how many of them have a name
-	word   []byte            // of nameMarks
+	broken bool // the last tag begins or ends a line
+	stack  []open
+	pre    int         // open <pre>
+	counts [256]uint16 // of the open elements, by a hash of the name
+	word   []byte      // of nameMarks
+}
+
+// open is an open element.
+type open struct {
+	node int32
+	name atom.Atom
+	is   traits
 }
 
 func newTree() *tree {
-	return &tree{nodes: make([]node, 1, 4096), attrs: make([]attrs, 1), stack: []int32{0}, open: map[atom.Atom]int{}}
+	return &tree{nodes: make([]node, 1, 1024), attrs: make([]attrs, 1), stack: make([]open, 1, maxDepth)}
 }
+
+// countOf returns the number of open elements with a name, and of a few others.
+func (t *tree) countOf(name atom.Atom) *uint16 { return &t.counts[uint32(name)*0x9E3779B1>>24] }
 
 // add appends a node to the innermost open element, unless there are too many.
 func (t *tree) add(n node) bool {
@@ -55,14 +66,14 @@ func (t *tree) add(n node) bool {
 		t.full = true
 		return false
 	}
-	n.parent, n.end = t.stack[len(t.stack)-1], int32(len(t.nodes)+1)
+	n.parent, n.end = t.stack[len(t.stack)-1].node, int32(len(t.nodes)+1)
 	t.nodes = append(t.nodes, n)
 	return true
 }
 
 // addText appends a text. White space counts only within a line, and in <pre>.
 func (t *tree) addText(text []byte) {
-	if t.broken && t.open[atom.Pre] == 0 && len(bytes.TrimSpace(text)) == 0 {
+	if t.broken && t.pre == 0 && len(bytes.TrimSpace(text)) == 0 {
 		return
 	}
 	t.broken = false
@@ -73,45 +84,99 @@ func (t *tree) addText(text []byte) {
 }
 
 // push opens an element.
-func (t *tree) push(n node) {
-	if t.add(n) {
-		t.stack = append(t.stack, int32(len(t.nodes)-1))
-		t.open[n.name]++
+func (t *tree) push(n node, is traits) {
+	if !t.add(n) {
+		return
+	}
+	t.stack = append(t.stack, open{int32(len(t.nodes) - 1), n.name, is})
+	*t.countOf(n.name)++
+	if n.name == atom.Pre {
+		t.pre++
 	}
 }
 
 // pop closes the elements from stack[n] on.
 func (t *tree) pop(n int) {
-	for _, i := range t.stack[n:] {
-		t.nodes[i].end = int32(len(t.nodes))
-		t.open[t.nodes[i].name]--
+	for _, o := range t.stack[n:] {
+		t.nodes[o.node].end = int32(len(t.nodes))
+		*t.countOf(o.name)--
+		if o.name == atom.Pre {
+			t.pre--
+		}
 	}
 	t.stack = t.stack[:n]
 }
 
-// void are the elements without content.
-var void = map[atom.Atom]bool{atom.Area: true, atom.Base: true, atom.Br: true, atom.Col: true, atom.Embed: true,
-	atom.Hr: true, atom.Img: true, atom.Input: true, atom.Link: true, atom.Meta: true, atom.Param: true,
-	atom.Source: true, atom.Track: true, atom.Wbr: true}
+// traits are what a name says about an element.
+type traits uint8
 
-// implied says which open elements a start tag closes, unless one of those in within is nearer.
-var implied = map[atom.Atom]struct{ closes, within [3]atom.Atom }{
-	atom.Li:       {[3]atom.Atom{atom.Li}, [3]atom.Atom{atom.Ul, atom.Ol, atom.Menu}},
-	atom.Dt:       {[3]atom.Atom{atom.Dt, atom.Dd}, [3]atom.Atom{atom.Dl}},
-	atom.Dd:       {[3]atom.Atom{atom.Dt, atom.Dd}, [3]atom.Atom{atom.Dl}},
-	atom.Td:       {[3]atom.Atom{atom.Td, atom.Th}, [3]atom.Atom{atom.Tr, atom.Table}},
-	atom.Th:       {[3]atom.Atom{atom.Td, atom.Th}, [3]atom.Atom{atom.Tr, atom.Table}},
-	atom.Tr:       {[3]atom.Atom{atom.Tr}, [3]atom.Atom{atom.Table}},
-	atom.Tbody:    {[3]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}, [3]atom.Atom{atom.Table}},
-	atom.Thead:    {[3]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}, [3]atom.Atom{atom.Table}},
-	atom.Tfoot:    {[3]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}, [3]atom.Atom{atom.Table}},
-	atom.Option:   {[3]atom.Atom{atom.Option}, [3]atom.Atom{atom.Select}},
-	atom.Optgroup: {[3]atom.Atom{atom.Option, atom.Optgroup}, [3]atom.Atom{atom.Select}},
+const (
+	breaksLines traits = 1 << iota
+	isVoid             // it has no content
+	ofTable            // end tags of elements that are not do not close it
+	isButton
+)
+
+// kind is what the tree knows of the elements with a name.
+type kind struct {
+	is    traits
+	marks marks
+	// The start tag closes the innermost open element of closes, unless one of within is nearer.
+	closes, within [3]atom.Atom
 }
 
-// inTable are the elements of tables, which end tags of other elements do not close.
-var inTable = map[atom.Atom]bool{atom.Table: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Tbody: true,
-	atom.Thead: true, atom.Tfoot: true, atom.Caption: true}
+// kinds are those of the names that have any.
+var kinds = func() map[atom.Atom]*kind {
+	all := map[atom.Atom]*kind{}
+	of := func(name atom.Atom) *kind {
+		if all[name] == nil {
+			all[name] = &kind{}
+		}
+		return all[name]
+	}
+	for name := range pagetext.Blocks() {
+		of(name).is |= breaksLines
+	}
+	for _, name := range []atom.Atom{atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
+		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr} {
+		of(name).is |= isVoid
+	}
+	for _, name := range []atom.Atom{atom.Table, atom.Tr, atom.Td, atom.Th, atom.Tbody, atom.Thead, atom.Tfoot,
+		atom.Caption} {
+		of(name).is |= ofTable
+	}
+	of(atom.Button).is |= isButton
+	for name, m := range elementMarks {
+		of(name).marks = m
+	}
+	for _, rule := range []struct{ names, closes, within [3]atom.Atom }{
+		{[3]atom.Atom{atom.Li}, [3]atom.Atom{atom.Li}, [3]atom.Atom{atom.Ul, atom.Ol, atom.Menu}},
+		{[3]atom.Atom{atom.Dt, atom.Dd}, [3]atom.Atom{atom.Dt, atom.Dd}, [3]atom.Atom{atom.Dl}},
+		{[3]atom.Atom{atom.Td, atom.Th}, [3]atom.Atom{atom.Td, atom.Th}, [3]atom.Atom{atom.Tr, atom.Table}},
+		{[3]atom.Atom{atom.Tr}, [3]atom.Atom{atom.Tr}, [3]atom.Atom{atom.Table}},
+		{[3]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}, [3]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot},
+			[3]atom.Atom{atom.Table}},
+		{[3]atom.Atom{atom.Option}, [3]atom.Atom{atom.Option}, [3]atom.Atom{atom.Select}},
+		{[3]atom.Atom{atom.Optgroup}, [3]atom.Atom{atom.Option, atom.Optgroup}, [3]atom.Atom{atom.Select}},
+	} {
+		for _, name := range rule.names {
+			if name != 0 {
+				of(name).closes, of(name).within = rule.closes, rule.within
+			}
+		}
+	}
+	return all
+}()
+
+// plain is the kind of the other names.
+var plain = &kind{}
+
+func kindOf(name atom.Atom) *kind {
+	if k := kinds[name]; k != nil {
+		return k
+	}
+	return plain
+}
 
 // start takes a start tag. Elements that HTML does not have are as if their tags were not there.
 func (t *tree) start(tag *pagetext.Token) {
@@ -119,43 +184,45 @@ func (t *tree) start(tag *pagetext.Token) {
 	if name == 0 {
 		return
 	}
-	t.broken = tag.Breaks()
-	if len(t.stack) == maxDepth && !void[name] {
+	k := kindOf(name)
+	t.broken = k.is&breaksLines != 0
+	if len(t.stack) == maxDepth && k.is&isVoid == 0 {
 		if t.broken && !broken {
 			t.add(node{name: atom.Br})
 		}
 		return
 	}
-	if t.open[atom.P] > 0 && tag.Breaks() && name != atom.Br {
-		t.close([3]atom.Atom{atom.P}, func(a atom.Atom) bool {
-			return pagetext.IsBlock(a) || inTable[a] || a == atom.Button
-		})
+	if t.broken && name != atom.Br {
+		t.close([3]atom.Atom{atom.P}, [3]atom.Atom{}, breaksLines|ofTable|isButton)
 	}
-	if r, ok := implied[name]; ok && t.open[r.closes[0]]+t.open[r.closes[1]]+t.open[r.closes[2]] > 0 {
-		t.close(r.closes, func(a atom.Atom) bool { return a == r.within[0] || a == r.within[1] || a == r.within[2] })
+	if k.closes[0] != 0 {
+		t.close(k.closes, k.within, 0)
 	}
 	if name == atom.A {
 		t.end(atom.A)
 	}
-	n := node{name: name}
+	n := node{name: name, marks: k.marks}
 	t.read(tag, &n)
-	if void[name] {
+	if k.is&isVoid != 0 {
 		t.add(n)
 	} else {
-		t.push(n)
+		t.push(n, k.is)
 	}
 }
 
-// close closes the innermost open element of some names and what it contains, unless an element that hides it is
-// nearer.
-func (t *tree) close(names [3]atom.Atom, hides func(atom.Atom) bool) {
+// close closes the innermost open element of some names and what it contains, unless an element of others or with a
+// trait is nearer.
+func (t *tree) close(names, within [3]atom.Atom, hiding traits) {
+	if *t.countOf(names[0]) == 0 && *t.countOf(names[1]) == 0 && *t.countOf(names[2]) == 0 {
+		return
+	}
 	for n := len(t.stack) - 1; n > 0; n-- {
-		a := t.nodes[t.stack[n]].name
-		if a != 0 && (a == names[0] || a == names[1] || a == names[2]) {
+		o := &t.stack[n]
+		switch a := o.name; {
+		case a == names[0] || a == names[1] || a == names[2]:
 			t.pop(n)
 			return
-		}
-		if hides(a) {
+		case o.is&hiding != 0 || a == within[0] || a == within[1] || a == within[2]:
 			return
 		}
 	}
@@ -164,18 +231,21 @@ func (t *tree) close(names [3]atom.Atom, hides func(atom.Atom) bool) {
 // end takes an end tag. It does not close elements around the table cell in which it is, and the end of an element
 // within a line does not close one that breaks lines.
 func (t *tree) end(name atom.Atom) {
-	if name == 0 || t.open[name] == 0 {
+	if name == 0 || *t.countOf(name) == 0 {
 		return
 	}
-	blocks := pagetext.IsBlock(name) || name == atom.Button || name == atom.A
-	t.close([3]atom.Atom{name}, func(a atom.Atom) bool {
-		return !inTable[name] && (inTable[a] || !blocks && pagetext.IsBlock(a))
-	})
+	is, hiding := kindOf(name).is, ofTable
+	switch {
+	case is&ofTable != 0:
+		hiding = 0
+	case is&(breaksLines|isButton) == 0 && name != atom.A:
+		hiding |= breaksLines
+	}
+	t.close([3]atom.Atom{name}, [3]atom.Atom{}, hiding)
 }
 
 // read reads the attributes of a start tag.
 func (t *tree) read(tag *pagetext.Token, n *node) {
-	n.marks = elementMarks[n.name]
 	n.kind = uint32(n.name) * 0x9E3779B1
 	var a attrs
 	for {

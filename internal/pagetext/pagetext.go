@@ -28,6 +28,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"unicode"
 	"unicode/utf8"
 
@@ -84,6 +86,9 @@ func (t *Token) Breaks() bool { return t.Text == nil && block[t.Name] }
 
 // IsBlock reports whether an element begins and ends a line of text.
 func IsBlock(name atom.Atom) bool { return block[name] }
+
+// Blocks returns the elements that do.
+func Blocks() iter.Seq[atom.Atom] { return maps.Keys(block) }
 
 // Cell reports whether the token is a tag of a cell of a table, which white space separates from the next.
 func (t *Token) Cell() bool { return t.Text == nil && (t.Name == atom.Td || t.Name == atom.Th) }
@@ -195,23 +200,10 @@ func (l *Lines) Space() { l.space = true }
 // Text appends text to the line.
 func (l *Lines) Text(raw []byte) {
 	for len(raw) > 0 && l.err == nil {
-		n := 0 // bytes of a word
-		for n < len(raw) {
-			r, size := rune(raw[n]), 1
-			if r >= utf8.RuneSelf {
-				r, size = utf8.DecodeRune(raw[n:])
-			}
-			if unicode.IsSpace(r) {
-				if n == 0 {
-					l.space, raw = true, raw[size:]
-					continue
-				}
-				break
-			}
-			n += size
-		}
+		n, next := wordsOf(raw)
 		if n == 0 {
-			return
+			l.space, raw = true, raw[next:]
+			continue
 		}
 		if l.begun && l.space {
 			l.err = l.out.WriteByte(' ')
@@ -219,8 +211,29 @@ func (l *Lines) Text(raw []byte) {
 		if l.err == nil {
 			_, l.err = l.out.Write(raw[:n])
 		}
-		l.begun, l.space, raw = true, false, raw[n:]
+		l.begun, l.space, raw = true, next > n, raw[next:]
 	}
+}
+
+// wordsOf returns where the words end that a text begins with, if there is one space between them, and where the white
+// space behind them ends, or its first character.
+func wordsOf(text []byte) (end, next int) {
+	for next < len(text) {
+		r, size := rune(text[next]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(text[next:])
+		}
+		switch {
+		case r > ' ' && r < 0x7f || !unicode.IsSpace(r):
+			next += size
+			end = next
+		case r == ' ' && next == end && next > 0:
+			next++
+		default:
+			return end, next + size
+		}
+	}
+	return end, next
 }
 
 // End ends the line, unless it is empty.
