@@ -57,7 +57,7 @@ func (m *markdown) count() {
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		m.kept[i+1], m.broken[i+1] = m.kept[i], m.broken[i]
-		if n.name == 0 && n.from < n.to && m.keeps(int32(i)) || shown[int32(i)] {
+		if n.name == 0 && m.keeps(int32(i)) && len(bytes.TrimSpace(m.text[n.from:n.to])) > 0 || shown[int32(i)] {
 			m.kept[i+1]++
 		} else if breaks(n.name) {
 			m.broken[i+1]++
@@ -119,7 +119,7 @@ func (m *markdown) node(i int32) {
 		}
 		return
 	case !m.has(i):
-		m.space = m.space || pagetext.IsBlock(n.name)
+		m.space = m.space || pagetext.IsBlock(n.name) || len(m.raw(i)) > 0
 		return
 	case n.name == atom.Img:
 		m.image(i)
@@ -225,6 +225,9 @@ func (m *markdown) wrap(i int32, in *bool, before, after string, marks bool) {
 		before, after = "", ""
 	}
 	m.gap()
+	if end := len(m.line) - 1; before == "[" && end >= 0 && m.line[end] == '!' { // that would make an image of it
+		m.line = append(m.line[:end], '\\', '!')
+	}
 	m.line = append(append(append(m.line, before...), inner...), after...)
 	m.space = trailing
 }
