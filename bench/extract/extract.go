@@ -92,6 +92,7 @@ func (c *corpus) measure(p *page, repeats int) (outcome, error) {
 	out.half = int(h.Sum32() % 2)
 	out.empty = len(wordsOf(string(doc.Main))) == 0
 	out.score = c.judge(p, string(doc.Main))
-	out.structure = judgeStructure(p, string(doc.Markdown()))
+	markdown, _ := doc.Markdown(maintext.MaxMarkdown)
+	out.structure = judgeStructure(p, string(markdown))
 	return out, nil
 }

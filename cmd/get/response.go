@@ -80,12 +80,14 @@ func (c *Command) write(out *bufio.Writer, r *warc.StoredRecord, warn func(strin
 	case c.Markdown:
 		var d *maintext.Doc
 		d, err = maintext.HTML(b.Body, kind, strings.TrimPrefix(r.Get("WARC-Target-URI"), warc.RenderedPrefix))
-		if err == nil && d.Truncated {
+		if err != nil {
+			break
+		}
+		text, cut := d.Markdown(maintext.MaxMarkdown)
+		if cut || d.Truncated {
 			warn("the page is too long: its end is missing")
 		}
-		if err == nil {
-			_, err = out.Write(d.Markdown())
-		}
+		_, err = out.Write(text)
 	default:
 		var n int64
 		if n, err = io.Copy(out, b.Body); n == 0 && err == nil && r.Get("WARC-Truncated") == "" {

@@ -19,6 +19,7 @@ import (
 // Bounds of what is read and kept, in bytes but for MaxJSONLD, which is a number of scripts.
 const (
 	MaxPage        = 8 << 20   // of a page
+	MaxMarkdown    = 32 << 20  // of the Markdown of a page for people
 	MaxValue       = 8 << 10   // of a title, description and so on
 	MaxJSONLD      = 64        // of a page
 	MaxJSONLDBytes = 256 << 10 // of all JSON-LD of a page

@@ -15,22 +15,30 @@ import (
 // code with its language if the page names it, | tables with the first row as head, [links](absolute URL),
 // ![images](absolute URL) that have an alternative text, **strong**, *emphasis* and `code`. Blocks are separated by an
 // empty line, except items of a list. Characters that Markdown would interpret are escaped, so no HTML is left. Links
-// that are not of http or https are text.
-func (d *Doc) Markdown() []byte {
+// that are not of http or https are text. It is cut after most bytes, since the marks of nested lists and quotes can
+// make it many times as long as the page.
+func (d *Doc) Markdown(most int) (text []byte, cut bool) {
 	if d.passage == nil {
-		return nil
+		return nil, false
 	}
-	m := &markdown{passage: d.passage, doc: d}
+	m := &markdown{passage: d.passage, doc: d, most: most}
 	m.count()
 	m.children(0)
 	m.flush()
-	return m.out.Bytes()
+	if text = m.out.Bytes(); len(text) <= most {
+		return text, false
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most], true
 }
 
 // markdown writes the main text of a passage.
 type markdown struct {
 	*passage
-	doc *Doc
+	doc  *Doc
+	most int // bytes after which no line begins
 	// How many of the nodes before a node are texts or images of the main text, and elements that break lines.
 	kept, broken []int32
 
@@ -278,10 +286,7 @@ func (m *markdown) gap() {
 
 // words appends a text, with one space for white space, and escapes it.
 func (m *markdown) words(text []byte) {
-	if bytes.IndexFunc(text, isControl) >= 0 {
-		text = bytes.Map(printable, text)
-	}
-	for len(text) > 0 {
+	for text = printable(text); len(text) > 0; {
 		n := bytes.IndexFunc(text, unicode.IsSpace)
 		if n != 0 {
 			if n < 0 {
@@ -362,7 +367,7 @@ func (m *markdown) raw(i int32) (text []byte) {
 			text = append(text, m.text[n.from:n.to]...)
 		}
 	}
-	return text
+	return printable(text)
 }
 
 // image writes an image.
@@ -427,18 +432,23 @@ func (m *markdown) begin(line string) {
 		if m.first != "" {
 			prefix = m.outer
 		}
-		m.out.WriteString(strings.TrimRight(prefix, " ") + "\n")
+		m.end(prefix)
 	}
 	m.tight = false
 	m.write(line)
 }
 
 // printable drops control characters, which Markdown has not.
-func printable(r rune) rune {
-	if isControl(r) {
-		return -1
+func printable(text []byte) []byte {
+	if bytes.IndexFunc(text, isControl) < 0 {
+		return text
 	}
-	return r
+	return bytes.Map(func(r rune) rune {
+		if isControl(r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 func isControl(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }
@@ -449,5 +459,13 @@ func (m *markdown) write(line string) {
 	if m.first != "" {
 		prefix, m.first = m.first, ""
 	}
-	m.out.WriteString(strings.TrimRight(prefix+strings.Map(printable, line), " ") + "\n")
+	m.end(prefix + line)
+}
+
+// end writes a line with its prefix.
+func (m *markdown) end(line string) {
+	if m.out.Len() <= m.most {
+		m.out.WriteString(strings.TrimRight(line, " "))
+		m.out.WriteByte('\n')
+	}
 }

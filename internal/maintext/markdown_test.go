@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -37,24 +38,66 @@ func TestMarkdown(t *testing.T) {
 			"\\===\n\n12\\) f\n\n2026 g\n",
 		"<p>*a* _b_ c_d [e] &lt;f> &amp;lt; &amp; g `h` ~~i~~ \\ a&lt;b": "\\*a\\* \\_b\\_ " +
 			"c_d \\[e\\] \\<f> \\&lt; & g \\`h\\` \\~\\~i\\~\\~ \\\\ a\\<b\n",
-		"<nav><a href=x>menu</a></nav><p>a": "a\n",
-		"<dl><dt>a<dd>b</dl>":               "a\n\nb\n",
+		"<table>\n<tr> <td>a</td> <td> b </td>\n</tr> <tr> <td> c</td> <td>d</td> </tr> </table>": "| a | b |\n" +
+			"| --- | --- |\n| c | d |\n",
+		"<table><tr><td rowspan=2>a<td colspan=2>b<tr><td>c<td>d<tr><td>e<td><td>f</table>": "| a | b |  |\n" +
+			"| --- | --- | --- |\n|  | c | d |\n| e |  | f |\n",
+		"<table><tr><td>a<td>b<td rowspan=3>c<tr><td>d<tr><td>e<tr><td>f<td>g<td>h</table>": "| a | b | c |\n" +
+			"| --- | --- | --- |\n| d |  |  |\n| e |  |  |\n| f | g | h |\n",
+		"<table><tr><td colspan=65>a<td>b<tr><td>c<td>d</table>":      "a\n\nb\n\nc\n\nd\n",
+		"<table><tr><td colspan=0 rowspan=x>a<td>b<tr><td>c</table>x": "| a | b |\n| --- | --- |\n| c |  |\n\nx\n",
+		"<p>a!<a href=x>b</a><b> </b>c!":                              "a\\![b](http://a.test/dir/x) c!\n",
+		"<nav><a href=x>menu</a></nav><p>a":                           "a\n",
+		"<dl><dt>a<dd>b</dl>":                                         "a\n\nb\n",
 	} {
 		d := doc(t, "<main>"+page+"</main>", "text/html; charset=utf-8")
 		for i := range d.passage.blocks { // only the form matters here
 			b := &d.passage.blocks[i]
 			b.content = d.passage.of[b.first].marks&markNav == 0
 		}
-		if got := string(d.Markdown()); got != want {
+		if got := string(markdownOf(d)); got != want {
 			t.Errorf("%s\ngot\n%s\nwant\n%s", page, got, want)
 		}
 	}
 	d := doc(t, "<main><h1>Title</h1><p>"+long+"</main>", "")
-	if got, want := string(d.Markdown()), "# Title\n\n"+long+"\n"; got != want {
+	if got, want := string(markdownOf(d)), "# Title\n\n"+long+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if (&Doc{}).Markdown() != nil {
+	if text, cut := (&Doc{}).Markdown(9); text != nil || cut {
 		t.Error("Markdown of no page")
+	}
+}
+
+func markdownOf(d *Doc) []byte {
+	text, _ := d.Markdown(MaxMarkdown)
+	return text
+}
+
+// TestMarkdownBounds: the marks of deep nesting do not make it many times as long as the page, and it is cut.
+func TestMarkdownBounds(t *testing.T) {
+	for name, page := range map[string]string{
+		"quotes": strings.Repeat("<blockquote>", 200) + strings.Repeat("<p>word wörd.", 99),
+		"lists":  strings.Repeat("<ul><li>", 100) + strings.Repeat("<p>word wörd.", 99),
+		"code":   strings.Repeat("<ol><li>", 100) + "<pre>" + strings.Repeat("word wörd.\n", 99),
+	} {
+		d := doc(t, page, "text/html; charset=utf-8")
+		whole := markdownOf(d)
+		if n := bytes.Count(whole, []byte("word wörd.")); n != 99 {
+			t.Errorf("%s: %d of 99 paragraphs or lines", name, n)
+		}
+		for line := range bytes.Lines(whole) {
+			if len(line) > maxPrefix+len("word wörd.\n") {
+				t.Errorf("%s: a line of %d bytes: %q", name, len(line), line)
+				break
+			}
+		}
+		for most := range len(whole) + 2 {
+			text, cut := d.Markdown(most)
+			if len(text) > most || cut != (most < len(whole)) || !bytes.HasPrefix(whole, text) || !utf8.Valid(text) ||
+				len(text) < min(most, len(whole))-1 {
+				t.Fatalf("%s: at most %d bytes: %d, %t", name, most, len(text), cut)
+			}
+		}
 	}
 }
 
@@ -109,8 +152,8 @@ func FuzzMarkdown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, page string) {
 		d := doc(t, page, "text/html; charset=utf-8")
-		source := d.Markdown()
-		if !bytes.Equal(source, d.Markdown()) {
+		source := markdownOf(d)
+		if !bytes.Equal(source, markdownOf(d)) {
 			t.Fatal("two answers")
 		}
 		out, odd := parsed(t, source)

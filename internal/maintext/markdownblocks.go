@@ -90,9 +90,18 @@ func (m *markdown) item(i int32, mark string) {
 	})
 }
 
+// maxPrefix bounds quotes and indentation before a line, in bytes. What is nested deeper is as if it were not.
+const maxPrefix = 48
+
 // within writes blocks whose lines have a prefix, and another one before the first line.
 func (m *markdown) within(first, rest string, blocks func()) {
 	m.flush()
+	if len(m.prefix)+len(rest) > maxPrefix {
+		m.tight = false
+		blocks()
+		m.flush()
+		return
+	}
 	prefix, before := m.prefix, m.first
 	if before == "" {
 		before, m.outer = prefix, prefix
@@ -110,7 +119,7 @@ func (m *markdown) within(first, rest string, blocks func()) {
 // text outside cells, or fewer than two rows or columns.
 func (m *markdown) table(i int32) bool {
 	var rows [][]int32
-	columns, captions := 0, []int32(nil)
+	captions := []int32(nil)
 	left := m.kept[m.nodes[i].end] - m.kept[i] // texts outside cells
 	for j := i + 1; j < m.nodes[i].end; j++ {
 		switch name := m.nodes[j].name; name {
@@ -127,9 +136,13 @@ func (m *markdown) table(i int32) bool {
 			}
 			r := &rows[len(rows)-1]
 			*r = append(*r, j)
-			columns = max(columns, len(*r))
 			left -= m.kept[m.nodes[j].end] - m.kept[j]
 		}
+	}
+	columns := 0
+	var g grid
+	for _, row := range rows {
+		columns = max(columns, len(g.place(m.tree, row)))
 	}
 	if len(rows) < 2 || columns < 2 || columns > maxColumns || left != 0 {
 		return false
@@ -139,20 +152,25 @@ func (m *markdown) table(i int32) bool {
 		m.flatten(j)
 		m.flush()
 	}
+	m.rows(rows, columns)
+	return true
+}
+
+// rows writes the rows of a table that have text.
+func (m *markdown) rows(rows [][]int32, columns int) {
 	begun := false
+	var g grid
 	for _, row := range rows {
-		var line []string
+		line := make([]string, columns)
 		full := false
-		for _, j := range row {
-			cell := m.cellOf(j)
-			full = full || cell != ""
-			line = append(line, cell)
+		for column, j := range g.place(m.tree, row) {
+			if j != 0 {
+				line[column] = m.cellOf(j)
+				full = full || line[column] != ""
+			}
 		}
 		if !full {
 			continue
-		}
-		for len(line) < columns {
-			line = append(line, "")
 		}
 		text := "| " + strings.Join(line, " | ") + " |"
 		if begun {
@@ -163,11 +181,45 @@ func (m *markdown) table(i int32) bool {
 		m.write("|" + strings.Repeat(" --- |", columns))
 		begun = true
 	}
-	return true
 }
 
 // maxColumns bounds the columns of a table.
 const maxColumns = 64
+
+// grid finds the columns of cells. Columns that a cell takes besides its first one, and those of the rows below that it
+// takes, are empty.
+type grid struct {
+	row  []int32               // by column
+	down [maxColumns + 1]uint8 // by column: how many of the next rows a cell above takes
+}
+
+// place returns the cells of the next row by column, 0 for an empty one. It gives up at one more than maxColumns.
+func (g *grid) place(t *tree, cells []int32) []int32 {
+	g.row = g.row[:0]
+	add := func(cell int32, rows int) {
+		if n := len(g.row); n <= maxColumns {
+			g.row, g.down[n] = append(g.row, cell), uint8(rows)
+		}
+	}
+	skip := func() {
+		for n := len(g.row); n <= maxColumns && g.down[n] > 0; n++ {
+			add(0, int(g.down[n])-1)
+		}
+	}
+	for _, cell := range cells {
+		skip()
+		a := &t.attrs[t.nodes[cell].attrs]
+		add(cell, a.rows)
+		for range a.columns {
+			add(0, a.rows)
+		}
+	}
+	skip()
+	for n := len(g.row); n <= maxColumns; n++ { // beyond a gap
+		g.down[n] = max(g.down[n], 1) - 1
+	}
+	return g.row
+}
 
 // cellOf returns the text of a cell.
 func (m *markdown) cellOf(j int32) string {

@@ -2,6 +2,7 @@ package maintext
 
 import (
 	"bytes"
+	"strconv"
 
 	"golang.org/x/net/html/atom"
 
@@ -30,6 +31,8 @@ type node struct {
 type attrs struct {
 	link string // href of <a>, src of <img>
 	text string // alt of <img>, the class of <code> and <pre>
+	// Of a cell of a table: how many more columns and rows it takes, up to maxColumns.
+	columns, rows int
 }
 
 // tree is the elements and texts of a page. Node 0 is its root.
@@ -280,6 +283,15 @@ func (t *tree) read(tag *pagetext.Token, n *node) {
 		case "src":
 			if n.name == atom.Img {
 				a.link = oneLine(value)
+			}
+		case "colspan", "rowspan":
+			if n.name == atom.Td || n.name == atom.Th {
+				more, _ := strconv.Atoi(string(bytes.TrimSpace(short))) // an error is no span, as in browsers
+				if more = min(max(more-1, 0), maxColumns); string(name) == "colspan" {
+					a.columns = more
+				} else {
+					a.rows = more
+				}
 			}
 		case "alt":
 			if n.name == atom.Img {

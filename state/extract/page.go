@@ -174,9 +174,9 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 	var markdown []byte
 	if s.has(Markdown) {
 		longest /= 2
-		if markdown = d.Markdown(); len(markdown) > longest {
-			markdown, truncated = cut(markdown, longest), true
-		}
+		var short bool
+		markdown, short = d.Markdown(longest)
+		truncated = truncated || short
 	}
 	if len(text) > longest {
 		text, truncated = cut(text, longest), true
