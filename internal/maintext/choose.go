@@ -141,16 +141,33 @@ func (p *passage) best() int32 {
 
 // judge finds how likely each block is main text.
 func (p *passage) judge() {
+	p.features(func(b *block, v *values) {
+		sum := 0.0
+		for f := range v {
+			sum += v[f] * weights[f]
+		}
+		for m := p.of[b.first].marks; m != 0; m &= m - 1 {
+			sum += markWeights[m&-m]
+		}
+		if b.score = 1 / (1 + math.Exp(-sum)); p.isMenu(b) {
+			b.score = 0
+		}
+	})
+}
+
+// features calls use for each block with words that is not the title, with its features.
+func (p *passage) features(use func(b *block, v *values)) {
 	page := p.page()
 	best := p.best()
 	end, near, nearEnd := p.nodes[best].end, p.nodes[best].parent, p.nodes[p.nodes[best].parent].end
 	total, before := p.of[0].words, int32(0)
+	var v values
 	for i := range p.blocks {
 		b := &p.blocks[i]
 		if b.title || b.words == 0 {
 			continue
 		}
-		v := page
+		v = page
 		p.describe(b, &v)
 		if i+1 < len(p.blocks) {
 			v[nextWords] = logOf(p.blocks[i+1].words)
@@ -162,16 +179,7 @@ func (p *passage) judge() {
 		}
 		v[position] = share(before, total)
 		before += b.words
-		sum := 0.0
-		for f := range v {
-			sum += v[f] * weights[f]
-		}
-		for m := p.of[b.first].marks; m != 0; m &= m - 1 {
-			sum += markWeights[m&-m]
-		}
-		if b.score = 1 / (1 + math.Exp(-sum)); p.isMenu(b) {
-			b.score = 0
-		}
+		use(b, &v)
 	}
 }
 
@@ -215,7 +223,7 @@ const leastScore = 0.35
 // let expect. If none looks like main text, it takes all but the title, and whole is true.
 func (p *passage) choose() (whole bool) {
 	p.judge()
-	order := make([]*block, 0, len(p.blocks))
+	order := make([]*block, 0, len(p.blocks)) // by score, then as on the page
 	expected := 0.0
 	for i := range p.blocks {
 		if b := &p.blocks[i]; !b.title && b.words > 0 {
@@ -223,7 +231,9 @@ func (p *passage) choose() (whole bool) {
 			expected += b.score * float64(b.words)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *block) int { return cmp.Compare(b.score, a.score) })
+	slices.SortFunc(order, func(a, b *block) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.from, b.from))
+	})
 	if len(order) == 0 || order[0].score < leastScore {
 		for i := range p.blocks {
 			p.blocks[i].content = !p.blocks[i].title
@@ -248,6 +258,13 @@ func (p *passage) choose() (whole bool) {
 // main returns the main text.
 func (p *passage) main() (main []byte, whole bool) {
 	whole = p.choose()
+	n := 0
+	for i := range p.blocks {
+		if b := &p.blocks[i]; b.content {
+			n += b.to - b.from
+		}
+	}
+	main = make([]byte, 0, n)
 	for i := range p.blocks {
 		if b := &p.blocks[i]; b.content {
 			main = append(main, p.lines[b.from:b.to]...)

@@ -229,6 +229,10 @@ func TestHostile(t *testing.T) {
 		"many nodes":   strings.Repeat("<b>x</b>", maxNodes),
 		"links":        strings.Repeat("<a href=x>y", 1<<17),
 		"within links": strings.Repeat("<a href=x><div>y", 1<<17),
+		"lists":        strings.Repeat("<ul><li>x", 100_000),
+		"tables":       strings.Repeat("<table><tr><td>x<td>y", 100_000),
+		"quotes":       strings.Repeat("<blockquote>", 250) + strings.Repeat("<p>x", 1<<17),
+		"ends in deep": "x<i><div>" + strings.Repeat("<span>", 250) + strings.Repeat("</i>", 1<<19),
 	} {
 		d := doc(t, page, "")
 		if markdownOf(d); len(d.Text) == 0 || d.Truncated != (name == "many nodes") {
