@@ -1,46 +1,51 @@
 package drum
 
-import "drumbeat/disk"
+import (
+	"maps"
+	"slices"
 
-// Files returns the paths of all files that st names, except those of the tails.
+	"drumbeat/disk"
+)
+
+// Files returns the paths of all files that st names, except those of the tails, in order.
 func Files(set disk.Set, name string, st *State) []string {
+	return slices.Sorted(maps.Keys(Sizes(set, name, st)))
+}
+
+// Sizes returns the bytes of each of these files that st uses. Later bytes are padding, or were written after st.
+func Sizes(set disk.Set, name string, st *State) map[string]int64 {
 	o := Options{Set: set, Name: name}
-	seen := map[string]bool{}
-	var names []string
-	add := func(path string) {
-		if !seen[path] {
-			seen[path] = true
-			names = append(names, path)
+	sizes := map[string]int64{}
+	add := func(dir int, path func() string, end int64) {
+		if dir >= 0 && dir < set.Len() {
+			file := path()
+			sizes[file] = max(sizes[file], end)
 		}
 	}
-	inSet := func(dir int) bool { return dir >= 0 && dir < set.Len() }
 	for _, p := range st.Parts {
-		if inSet(p.Dir) {
-			add(o.partPath(cacheKind, p.Dir, p.Gen))
-		}
+		add(p.Dir, func() string { return o.partPath(cacheKind, p.Dir, p.Gen) }, p.Offset+p.Bytes)
 	}
 	for _, u := range st.Uniques {
-		if u.Gen != 0 && inSet(u.Dir) {
-			add(o.partPath(uniqueKind, u.Dir, u.Gen))
+		if u.Gen != 0 {
+			add(u.Dir, func() string { return o.partPath(uniqueKind, u.Dir, u.Gen) }, u.Offset+u.Bytes)
 		}
 	}
 	for _, b := range st.Buffered {
-		if inSet(b.Dir) {
-			add(o.path(b.Dir, buffersName(b.Gen)))
+		add(b.Dir, func() string { return o.path(b.Dir, buffersName(b.Gen)) }, b.Bytes)
+	}
+	stream := func(kind blockKind, dir, bucket int, s *StreamState) {
+		if s.Gen != 0 {
+			add(dir, func() string { return o.path(dir, bucketName(kind, bucket, s.Gen)) }, s.Bytes)
 		}
 	}
 	for i := range st.Inputs {
 		is := &st.Inputs[i]
-		for kind, s := range map[blockKind]StreamState{keyBlocks: is.Keys, auxBlocks: is.Aux} {
-			if s.Gen != 0 && inSet(is.Dir) {
-				add(o.path(is.Dir, bucketName(kind, is.Bucket, s.Gen)))
-			}
-		}
+		stream(keyBlocks, is.Dir, is.Bucket, &is.Keys)
+		stream(auxBlocks, is.Dir, is.Bucket, &is.Aux)
 	}
-	for _, l := range st.Logs {
-		if l.Text.Gen != 0 && inSet(l.Dir) {
-			add(o.path(l.Dir, bucketName(logBlocks, l.Dir, l.Text.Gen)))
-		}
+	for i := range st.Logs {
+		l := &st.Logs[i]
+		stream(logBlocks, l.Dir, l.Dir, &l.Text)
 	}
-	return names
+	return sizes
 }

@@ -8,24 +8,20 @@ import (
 
 // restore restores the store to the state st.
 func (d *Drum) restore(st *State) error {
-	want := map[string]int64{}
 	if st == nil {
-		return d.files.clean(want)
+		return d.files.clean(nil)
 	}
 	if st.ValueBytes != d.opt.ValueBytes || st.Op != d.opt.Op || st.Aux != d.opt.Aux {
 		return fmt.Errorf("store has values of %d bytes, operation %d, aux mode %d; options have %d, %d, %d",
 			st.ValueBytes, st.Op, st.Aux, d.opt.ValueBytes, d.opt.Op, d.opt.Aux)
 	}
 	d.gen.Store(st.Gen)
-	for _, f := range []func(*State, map[string]int64) error{d.restoreParts, d.restoreInputs, d.restoreLogs} {
-		if err := f(st, want); err != nil {
+	for _, f := range []func(*State) error{d.restoreParts, d.restoreInputs, d.restoreLogs} {
+		if err := f(st); err != nil {
 			return err
 		}
 	}
-	for _, bs := range st.Buffered {
-		want[d.opt.path(bs.Dir, buffersName(bs.Gen))] = bs.Bytes
-	}
-	if err := d.files.clean(want); err != nil {
+	if err := d.files.clean(Sizes(d.opt.Set, d.opt.Name, st)); err != nil {
 		return err
 	}
 	return d.restoreBuffers(st)
@@ -92,7 +88,7 @@ func (s *stream) refill(o *Options, b *savedBuffer) error {
 	return nil
 }
 
-func (d *Drum) restoreParts(st *State, want map[string]int64) error {
+func (d *Drum) restoreParts(st *State) error {
 	for _, ps := range st.Parts {
 		p := ps.part()
 		if err := checkPart(p, d.dirs()); err != nil || ps.Bucket < 0 || ps.Bucket >= len(d.buckets) {
@@ -109,13 +105,11 @@ func (d *Drum) restoreParts(st *State, want map[string]int64) error {
 		c.live += p.space()
 		d.files.bytes += p.size
 		c.size = max(c.size, p.off+p.space())
-		name := d.opt.path(p.dir, cacheName(p.gen))
-		want[name] = max(want[name], p.off+p.size)
 	}
 	return nil
 }
 
-func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
+func (d *Drum) restoreInputs(st *State) error {
 	for i := range st.Inputs {
 		is := &st.Inputs[i]
 		if is.Bucket < 0 || is.Bucket >= len(d.buckets) || is.Dir < 0 || is.Dir >= d.dirs() || is.Tuples <= 0 {
@@ -135,17 +129,12 @@ func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
 		}
 		d.tuples.Add(in.tuples)
 		d.bytes.Add(in.bytes)
-		for _, s := range []*stream{&in.keys, &in.aux} {
-			if s.gen != 0 {
-				want[d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))] = s.written
-			}
-		}
 	}
 	return nil
 }
 
 // restoreLogs restores the text logs and the lists of a pass.
-func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
+func (d *Drum) restoreLogs(st *State) error {
 	t := &d.texts
 	for _, ls := range st.Logs {
 		if ls.Dir < 0 || ls.Dir >= d.dirs() || !d.opt.logged() {
@@ -156,9 +145,6 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 		log.next, log.at = ls.Next, cursor{off: ls.Text.At, rec: ls.Text.Record}
 		log.s.gen, log.s.written, log.s.fill = ls.Text.Gen, ls.Text.Bytes, ls.Text.Fill
 		d.logBytes.Add(log.s.written)
-		if log.s.gen != 0 {
-			want[d.opt.path(log.s.dir, bucketName(log.s.kind, log.s.bucket, log.s.gen))] = log.s.written
-		}
 		if !ls.Sealed {
 			t.logs[ls.Dir] = log
 			continue
@@ -184,13 +170,11 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 			return fmt.Errorf("invalid list %+v: %w", us, err)
 		}
 		t.uniques = append(t.uniques, uniqueList{part: p, bucket: us.Bucket, log: us.Log})
-		name := d.opt.partPath(uniqueKind, p.dir, p.gen)
-		want[name] = max(want[name], p.off+p.size)
 		if files[p.gen] == nil {
 			files[p.gen] = &cacheFile{gen: p.gen, kind: uniqueKind, dir: p.dir}
 			t.files = append(t.files, files[p.gen])
 		}
-		files[p.gen].size = want[name]
+		files[p.gen].size = max(files[p.gen].size, p.off+p.size)
 	}
 	d.unstreamed.Store(st.Unstreamed)
 	return nil

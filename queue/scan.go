@@ -248,6 +248,17 @@ func Files(set disk.Set, name string, st *State) []string {
 	return names
 }
 
+// Sizes returns the bytes of each of these files that st uses. Later bytes were written after st.
+func Sizes(set disk.Set, name string, st *State) map[string]int64 {
+	sizes := map[string]int64{}
+	for _, seg := range st.Segments {
+		if seg.Dir >= 0 && seg.Dir < set.Len() {
+			sizes[segmentPath(set, name, seg)] = seg.Size
+		}
+	}
+	return sizes
+}
+
 // CalendarFiles is Files for a calendar.
 func CalendarFiles(set disk.Set, name string, st *CalendarState) []string {
 	var names []string

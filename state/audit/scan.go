@@ -1,14 +1,9 @@
 package audit
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
-	"strings"
 
 	"drumbeat/beast"
-	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/health"
@@ -426,101 +421,14 @@ func (x *Scanner) scanIdentity() error {
 
 // unnamed lists the files under state that the manifest does not name.
 func (x *Scanner) unnamed() error {
-	return EachUnnamed(x.Saved, x.Manifest, func(path string) error {
+	return EachUnused(x.Saved, x.Manifest, func(path string, from int64) error {
+		if from >= 0 {
+			return nil
+		}
 		x.Report.UnnamedCount++
 		if len(x.Report.Unnamed) < MaxDamages {
 			x.Report.Unnamed = append(x.Report.Unnamed, path)
 		}
 		return nil
 	})
-}
-
-// EachUnnamed calls fn with each file under state that the manifest does not name, and that the next start deletes. It
-// leaves out tails.
-func EachUnnamed(r *state.Saved, m *state.Manifest, fn func(path string) error) error {
-	named := map[string]bool{}
-	add := func(names []string) {
-		for _, name := range names {
-			named[name] = true
-		}
-	}
-	named[r.Set.Path(0, state.SuffixesName)] = true
-	named[r.Set.Path(0, state.ChangesName)] = true
-	add(state.CopyPaths(r.Set, state.ManifestName))
-	add(state.CopyPaths(r.Set, state.SecretName))
-	drums := []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache,
-		state.NameRobotsRequested}
-	for _, name := range drums {
-		if st, err := state.Part[drum.State](m, name); err != nil {
-			return err
-		} else if st != nil {
-			add(drum.Files(r.Set, name, st))
-		}
-	}
-	if st, err := state.Part[star.State](m, state.NameStar); err != nil {
-		return err
-	} else if st != nil {
-		edges, indegree := star.Stores(state.NameStar)
-		add(slices.Concat(drum.Files(r.Set, edges, st.Edges), drum.Files(r.Set, indegree, st.Indegree)))
-	}
-	if st, err := state.Part[beast.State](m, state.NameBeast); err != nil {
-		return err
-	} else if st != nil {
-		add(beast.Files(r.Set, state.NameBeast, st))
-	}
-	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
-		state.NameRender, state.NameOrdered, state.NameObjects, state.NameWalkLog, state.NameQuarantine} {
-		if st, err := state.Part[queue.State](m, name); err != nil {
-			return err
-		} else if st != nil {
-			add(queue.Files(r.Set, name, st))
-		}
-	}
-	for name := range m.Parts {
-		if !strings.HasPrefix(name, state.OutboxPrefix) {
-			continue
-		}
-		st, err := state.Part[cluster.OutboxState](m, name)
-		if err != nil {
-			return err
-		}
-		for part, q := range st.Queues(name) {
-			add(queue.Files(r.Set, part, q))
-		}
-	}
-	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
-		if st, err := state.Part[queue.CalendarState](m, name); err != nil {
-			return err
-		} else if st != nil {
-			add(queue.CalendarFiles(r.Set, name, st))
-		}
-	}
-	for i := range r.Set.Paths {
-		if err := unnamedIn(r.Set.FS, r.Set.Path(i, "state"), named, fn); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func unnamedIn(fsys disk.FS, dir string, named map[string]bool, fn func(path string) error) error {
-	names, err := fsys.List(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("crawl: list %s: %w", dir, err)
-	}
-	for _, name := range names {
-		path := dir + "/" + name
-		if named[path] || strings.HasPrefix(name, "tails-") || name == state.DamagedDir {
-			continue
-		}
-		if _, err := fsys.List(path); err == nil {
-			err = unnamedIn(fsys, path, named, fn)
-			if err != nil {
-				return err
-			}
-		} else if err := fn(path); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -279,9 +279,16 @@ func (c *counted) Read(b []byte) (int, error) {
 // files reads all other files in the directories of the crawl.
 func (p *prover) files() error {
 	unnamed := map[string]bool{}
-	if err := audit.EachUnnamed(p.r, p.m, func(file string) error {
-		unnamed[file] = true
-		return nil
+	if err := audit.EachUnused(p.r, p.m, func(file string, from int64) error {
+		if from < 0 {
+			unnamed[file] = true
+			return nil
+		}
+		padding, err := p.padded(file, from)
+		if !padding && err == nil {
+			p.found(file, from, "bytes that the crawl does not use", nil)
+		}
+		return err
 	}); err != nil {
 		return err
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/state/erase"
 	"drumbeat/state/repair"
 	"drumbeat/weburl"
@@ -147,6 +149,7 @@ func TestProvePlanted(t *testing.T) {
 				t.Errorf("%s: %d leftovers\n%s", file, got.Found, kinds(got))
 			}
 		}
+		w.proveBehind(t, src)
 		w.proveElsewhere(t, host, rep.Record.Digest)
 		must(t, disk.WriteFileAtomic(w.fs, "d0/"+state.EraseName, []byte("x")))
 		if _, err := erase.Prove(erase.ProofOptions{FS: w.fs, Dirs: w.opt.Disk.Dirs, Source: src}); !errors.Is(err,
@@ -154,6 +157,39 @@ func TestProvePlanted(t *testing.T) {
 			t.Errorf("in the middle of an erasure: %v", err)
 		}
 	})
+}
+
+// proveBehind plants bytes behind the ends of all segments and of all files with tuples. The next erasure cuts them.
+func (w *world) proveBehind(t *testing.T, src erase.Source) {
+	t.Helper()
+	one := w.on(w.fs.Fork(3))
+	r, m := one.open(t)
+	ends := map[string]int64{}
+	must(t, audit.EachNamed(r, m, func(file string, end int64) {
+		if end < math.MaxInt64 {
+			ends[file] = end
+		}
+	}))
+	must(t, r.Unlock())
+	for file := range ends {
+		data, err := disk.ReadFile(one.fs, file)
+		must(t, err)
+		must(t, disk.WriteFileAtomic(one.fs, file, append(data, 'x')))
+	}
+	got := one.prove(t, src)
+	for file := range ends {
+		if !strings.Contains(kinds(got), file+": bytes that the crawl does not use") {
+			t.Errorf("%s: bytes behind its end are not found", file)
+		}
+	}
+	if len(ends) == 0 || got.Found < int64(len(ends)) {
+		t.Errorf("%d files, %d leftovers", len(ends), got.Found)
+	}
+	_, err := erase.Run(one.options(src))
+	must(t, err)
+	if got := one.prove(t, src); got.Found > 0 {
+		t.Errorf("after an erasure:\n%s", kinds(got))
+	}
 }
 
 // proveElsewhere plants a leftover in a file that is not the crawl's.

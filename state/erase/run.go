@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"drumbeat/disk"
-	"drumbeat/internal/crawllog"
 	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/scope"
@@ -300,74 +299,6 @@ func (x *run) abandon(why error) error {
 // removeWork removes the work files.
 func (x *run) removeWork() error {
 	return repair.RemoveTree(x.r.Set.FS, x.r.Set.Path(0, state.EraseDir))
-}
-
-// tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files
-// that the manifest does not name. They may have the targets.
-func (x *run) tidy() error {
-	// If the crawl was killed while it replaced its manifest, the new one may not be durable yet. What it does not name
-	// must not go before.
-	if err := repair.SyncAll(x.r); err != nil {
-		return err
-	}
-	st, err := x.warcState()
-	if err != nil {
-		return err
-	}
-	local := func(set disk.Set) disk.Set { return disk.Set{FS: x.r.Meter, Paths: set.Paths} }
-	if x.r.Out.Len() > 0 && st.V > 0 {
-		w, err := warc.Open(warc.Options{Set: local(x.r.Out), State: local(x.r.Set)}, st)
-		if err != nil {
-			return err
-		}
-		if err := w.Close(); err != nil {
-			return fmt.Errorf("erase: %w", err)
-		}
-	}
-	for _, l := range logs {
-		st, err := state.Part[crawllog.State](x.m, l.part)
-		if err != nil || st == nil {
-			return err
-		}
-		log, err := crawllog.Open(crawllog.Options{Set: local(x.r.Set), Prefix: l.prefix}, st)
-		if err == nil {
-			err = log.Close()
-		}
-		if err != nil {
-			return fmt.Errorf("erase: %w", err)
-		}
-	}
-	remove := func(file string) error {
-		if err := x.r.Set.FS.Remove(file); err != nil {
-			return fmt.Errorf("erase: %w", err)
-		}
-		return nil
-	}
-	if err := audit.EachUnnamed(x.r, x.m, remove); err != nil {
-		return err
-	}
-	var dirs []string
-	for i := range x.r.Set.Paths {
-		dirs = append(dirs, x.r.Set.Path(i, "log"))
-	}
-	for i := range x.r.Out.Paths {
-		dirs = append(dirs, x.r.Out.Path(i, "warc"), x.r.Out.Path(i, "spool"))
-	}
-	for _, dir := range dirs {
-		files, err := repair.FilesIn(x.r.Meter, dir, false)
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if path.Base(dir) != "spool" && path.Ext(file) != ".tmp" {
-				continue
-			}
-			if err := remove(file); err != nil {
-				return err
-			}
-		}
-	}
-	return repair.SyncAll(x.r)
 }
 
 // ready checks the store, and tidies the crawl.
