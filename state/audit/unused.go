@@ -33,9 +33,9 @@ func EachUnused(r *state.Saved, m *state.Manifest, fn func(path string, from int
 	return nil
 }
 
-// EachNamed calls fn with each file under state that the manifest names, and with the number of its first bytes that the
-// crawl uses. That is math.MaxInt64 for caches, with gaps, and for files that have their end in themselves. The last call
-// for a file counts.
+// EachNamed calls fn with each file under state that the manifest names, and with the number of its first bytes that
+// the crawl uses. That is math.MaxInt64 for caches, with gaps, and for files that have their end in themselves. The
+// last call for a file counts.
 func EachNamed(r *state.Saved, m *state.Manifest, fn func(file string, end int64)) error {
 	for _, file := range slices.Concat(state.CopyPaths(r.Set, state.ManifestName),
 		state.CopyPaths(r.Set, state.SecretName),
