@@ -21,7 +21,7 @@ import (
 func outputsOf(t *testing.T, dir, to string) {
 	t.Helper()
 	for _, kind := range []string{"plds", "pld-edges", "hosts", "pages", "links", "refused", "queue", "robots",
-		"near-duplicates", "state"} {
+		"near-duplicates", "state", "changes"} {
 		for _, format := range []string{"parquet", "csv", "jsonl"} {
 			wantExit(t, term.ExitDone, "", "export", kind, "--format", format, "-o",
 				filepath.Join(to, kind+"-"+format), dir)

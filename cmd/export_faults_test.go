@@ -30,6 +30,8 @@ func TestExportFaults(t *testing.T) {
 	fails(term.ExitUsage, "only for --format csv and jsonl", "plds", at, "-o", "-")
 	fails(term.ExitUsage, "only for pld-edges, host-edges and links", "plds", at, "--format=arc", "-o", tmp+"/x")
 	fails(term.ExitUsage, "only for plds", "hosts", at, "--queued", "-o", tmp+"/x")
+	fails(term.ExitUsage, "only for changes", "pages", at, "--since=1d", "-o", tmp+"/x")
+	fails(term.ExitUsage, "nor a whole token", "changes", at, "--since=1.abc", "-o", tmp+"/x")
 	fails(term.ExitUsage, "at least 32 MiB", "hosts", at, "--ram=1MiB", "-o", tmp+"/x")
 	fails(term.ExitDirectory, "drumbeat-crawl holds no crawl", "hosts", "-o", tmp+"/x") // the default
 	fails(term.ExitDirectory, "holds no crawl", "hosts", "--dir="+t.TempDir(), "-o", tmp+"/x")
@@ -53,7 +55,8 @@ func TestExportFaults(t *testing.T) {
 
 	// Damage has its exit code, and no part is left under a final name.
 	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"},
-		{"state", "/log/crawl-*"}, {"state", "/warc/*.cdxj"}} {
+		{"changes", "/log/crawl-*"},
+		{"changes", "/warc/*.cdxj"}, {"state", "/log/crawl-*"}, {"state", "/warc/*.cdxj"}} {
 		name := globbed(t, dir+c.files)[0]
 		data, err := os.ReadFile(name)
 		must(t, err)

@@ -115,6 +115,7 @@ func TestExportTruth(t *testing.T) {
 			t.Errorf("refused %v, waits %v: %v", ended[url], waiting[url], r)
 		}
 	}
+	checkChanges(t, web, exported(t, "changes", "--texts", at))
 	checkEdges(t, web, truth, at)
 	checkLinks(t, web, truth, exported(t, "links", at))
 	checkRobots(t, web, exported(t, "robots", at), hosts)
@@ -547,7 +548,7 @@ func TestExportBeside(t *testing.T) {
 		default:
 		}
 		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts", "links",
-			"state"} {
+			"state", "changes"} {
 			code, out, said := runApp(t, "", "export", kind, "--format=jsonl", "-o", "-", "--dir="+dir)
 			if code != term.ExitDone {
 				if strings.Contains(said, "without a checkpoint") || strings.Contains(said, "holds no crawl") {

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -48,11 +49,35 @@ type Command struct {
 	Queued      bool
 	CountLinks  bool
 	Languages   bool
+	Since       *since `placeholder:"TIME|TOKEN"`
+	Texts       bool
+	Unchanged   bool
 	flags.About
 }
 
 // arcKinds are the tables of a graph.
 var arcKinds = []export.Kind{export.PLDEdges, export.HostEdges, export.Links}
+
+// since is where the feed of changes begins: after a token, or at a time.
+type since struct {
+	token string
+	flags.Moment
+}
+
+// UnmarshalText reads a token, or what Moment reads.
+func (s *since) UnmarshalText(text []byte) error {
+	if export.IsToken(string(text)) {
+		*s = since{token: string(text)}
+		return nil
+	}
+	if err := s.Moment.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w, nor a whole token of a row", err)
+	}
+	return nil
+}
+
+// String returns text that UnmarshalText reads.
+func (s since) String() string { return s.token + s.Moment.String() }
 
 // leastPart is the least value of --part-size.
 const leastPart = 1 << 10
@@ -79,6 +104,8 @@ func (c *Command) check() error {
 		return errors.New("--count-links: only for pld-edges, and not with --format arc")
 	case c.About != (flags.About{}) && c.Kind != string(export.WACZ):
 		return fmt.Errorf("--title, --description and --operator: only for wacz, not for %s", c.Kind)
+	case (c.Since != nil || c.Texts || c.Unchanged) && c.Kind != string(export.Changes):
+		return fmt.Errorf("--since, --texts and --unchanged: only for changes, not for %s", c.Kind)
 	case c.Languages && c.Kind != string(export.Pages):
 		return fmt.Errorf("--languages: only for pages, not for %s", c.Kind)
 	}
@@ -95,7 +122,12 @@ func (c *Command) Run(a *term.App) error {
 		opt: export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 			Kind: export.Kind(c.Kind), Format: tabular.Format(c.Format), Compression: c.Compression,
 			PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM), Queued: c.Queued, CountLinks: c.CountLinks,
-			Languages: c.Languages, About: about}}
+			Languages: c.Languages, Texts: c.Texts, Unchanged: c.Unchanged, About: about}}
+	if c.Since != nil && c.Since.token != "" {
+		r.opt.Token = c.Since.token
+	} else if c.Since != nil {
+		r.opt.Since = c.Since.Time(time.Now())
+	}
 	r.to(c.Output, c.Tmp)
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
@@ -110,11 +142,19 @@ func (c *Command) Run(a *term.App) error {
 				human.Counted(rep.Kept, "row", "rows"))
 		}
 	}
+	r.end = func(rep *export.Report, say func(string, ...any)) {
+		if rep.Token != "" {
+			say("later changes follow with --since %s", rep.Token)
+		}
+	}
 	unit := "rows"
 	if r.opt.Kind == export.WACZ {
 		unit, r.stopped = "pages", "no new file was written"
 	}
 	err = r.do(unit)
+	if errors.Is(err, export.ErrToken) {
+		return term.Usage(err)
+	}
 	if errors.Is(err, tabular.ErrNotEmpty) {
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	}

@@ -39,6 +39,8 @@ type run struct {
 	stopped string // what a signal leaves
 	// begin, if set, adds to what is said at the beginning.
 	begin func(r *export.Report, say func(format string, args ...any))
+	// end, if set, adds to the notes.
+	end func(r *export.Report, say func(format string, args ...any))
 }
 
 // to sets where output, sorted runs and the result go.
@@ -92,6 +94,9 @@ func (r *run) do(unit string) error {
 	}
 	for _, note := range rep.Notes {
 		say("%s", note)
+	}
+	if r.end != nil {
+		r.end(rep, say)
 	}
 	result, to := fmt.Sprintf("%s: %s", r.kind, human.Counted(rep.Rows+rep.Kept, strings.TrimSuffix(unit, "s"), unit)),
 		io.Writer(r.app.Stderr)

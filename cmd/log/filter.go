@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drumbeat/internal/crawllog"
-	"drumbeat/internal/human"
 	"drumbeat/weburl"
 )
 
@@ -130,50 +129,6 @@ func glob(pattern string, text []byte) bool {
 	return bytes.HasSuffix(text, []byte(parts[last]))
 }
 
-// moment is a time, or a duration before now.
-type moment struct {
-	text string
-	at   time.Time
-	ago  time.Duration
-}
-
-// forms are those of a time in UTC.
-var forms = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z", time.DateTime, "2006-01-02 15:04",
-	"2006-01-02T15:04", time.DateOnly}
-
-// UnmarshalText reads 90m, 7d, 2026-11-21 and others.
-func (m *moment) UnmarshalText(text []byte) error {
-	t := string(text)
-	*m = moment{text: t}
-	ago, err := human.ParseDuration(t)
-	if err == nil {
-		m.ago = ago
-		return nil
-	}
-	for _, form := range forms {
-		at, err := time.Parse(form, t)
-		if err == nil {
-			m.at = at
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is neither a duration such as 90m, 1h or 7d nor a time such as 2026-11-21, "+
-		"\"2026-11-21 22:43\" or 2026-11-21T22:43:05Z", text)
-}
-
-// String returns text that UnmarshalText reads.
-func (m moment) String() string { return m.text }
-
-func (m *moment) time(now time.Time) time.Time {
-	switch {
-	case m == nil:
-		return time.Time{}
-	case !m.at.IsZero():
-		return m.at
-	}
-	return now.Add(-m.ago)
-}
-
 // filter selects lines: all rules must match, and of each kind any one.
 type filter struct {
 	status       []statusSpan
@@ -184,8 +139,8 @@ type filter struct {
 }
 
 func (c *Command) filter(now time.Time) (*filter, error) {
-	w := &filter{status: c.Status, reason: c.Reason, host: c.Host, url: c.URL, since: c.Since.time(now),
-		until: c.Until.time(now)}
+	w := &filter{status: c.Status, reason: c.Reason, host: c.Host, url: c.URL, since: c.Since.Time(now),
+		until: c.Until.Time(now)}
 	for _, t := range c.MIME {
 		if !strings.Contains(t, "/") && !strings.Contains(t, "*") {
 			return nil, fmt.Errorf("--mime %s: want a media type such as text/html or image/*", t)

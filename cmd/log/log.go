@@ -54,14 +54,14 @@ import (
 // Command is the table of log's flags.
 type Command struct {
 	flags.CrawlDirs
-	Log    []string     `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl"`
-	Status []statusSpan `placeholder:"CODE"`
-	Reason []string     `placeholder:"NAME"`
-	Host   []hostRule   `placeholder:"HOST"`
-	URL    []urlRule    `name:"url" sep:"none" placeholder:"PREFIX"`
-	MIME   []string     `name:"mime" placeholder:"TYPE"`
-	Since  *moment      `placeholder:"TIME"`
-	Until  *moment      `placeholder:"TIME"`
+	Log    []string      `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl"`
+	Status []statusSpan  `placeholder:"CODE"`
+	Reason []string      `placeholder:"NAME"`
+	Host   []hostRule    `placeholder:"HOST"`
+	URL    []urlRule     `name:"url" sep:"none" placeholder:"PREFIX"`
+	MIME   []string      `name:"mime" placeholder:"TYPE"`
+	Since  *flags.Moment `placeholder:"TIME"`
+	Until  *flags.Moment `placeholder:"TIME"`
 	Count  bool
 	Follow bool `short:"f"`
 	Via    bool

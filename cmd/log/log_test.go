@@ -369,7 +369,7 @@ func TestFollow(t *testing.T) {
 			c := Command{CrawlDirs: flags.CrawlDirs{Dir: w.set.Paths[:1]}, Log: []string{"crawl", "robots"},
 				Follow: true, JSON: true}
 			if since {
-				c.Since = &moment{at: began}
+				c.Since = &flags.Moment{At: began}
 			}
 			done := make(chan error)
 			go func() { done <- c.run(ctx, term.NewApp(strings.NewReader(""), &out, &errs), w.set.FS) }()

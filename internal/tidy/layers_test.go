@@ -89,7 +89,7 @@ var layers = map[string]layer{
 	"state/audit":     {27, []string{"*", "internal/bug"}},
 	"state/explain":   {28, []string{"*"}},
 	"state/repair":    {28, []string{"*"}},
-	"state/export":    {29, []string{"*", "internal/bug"}},
+	"state/export":    {30, []string{"*", "internal/bug"}},
 	"state/move":      {29, []string{"*"}},
 	"state/erase":     {29, []string{"*"}},
 	"state/extract":   {28, []string{"*", "internal/bug"}},

@@ -23,12 +23,13 @@
 // Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
 // merged with that. Edges are sorted twice, to find the name of each end (edges.go); their links are counted
 // in the stored pages (linkcounts.go). Pages are a merge join of the crawl log, sorted by file and offset,
-// with the index of each WARC file (pages.go). The state of URLs comes from a sort of all visits, refusals and waiting
-// URLs by URL and time (visits.go). Near-duplicates come from the indexes, which Index merges by
-// sorting, and whose hashes are sorted ten times (nearduplicates.go). Links are read from the stored pages,
-// in the order of the WARC files; what is to be read, and the body of each revisit, comes from a sort of the
-// indexes by digest (links.go). The sample of a random walk is computed in RAM from the walk in the
-// checkpoint (sample.go), which takes as much as it took in the crawl.
+// with the index of each WARC file (pages.go). The state of URLs comes from a sort of all visits, refusals and
+// waiting URLs by URL and time (visits.go), and so do changes, which are then sorted by time (changes.go).
+// Near-duplicates come from the indexes, which Index merges by sorting, and whose hashes are sorted ten times
+// (nearduplicates.go). Links are read from the stored pages, in the order of the WARC files; what is to be
+// read, and the body of each revisit, comes from a sort of the indexes by digest (links.go). The sample of a
+// random walk is computed in RAM from the walk in the checkpoint (sample.go), which takes as much as it took
+// in the crawl.
 //
 // # Memory, disk, concurrency
 //

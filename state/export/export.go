@@ -30,6 +30,7 @@ const (
 	Links    Kind = "links"
 	Sample   Kind = "sample"
 	URLs     Kind = "state"
+	Changes  Kind = "changes"
 	Payments Kind = "payments" // for the report: Hosts has its columns
 
 	HostEdges Kind = "host-edges"
@@ -60,6 +61,10 @@ type Options struct {
 	CountLinks  bool        // PLDEdges: count the links of each, which reads all stored pages
 	Languages   bool        // Pages: find the language of each, which reads all stored pages; needs Out
 	About       state.About // WACZ: replaces those texts of the crawl that it has
+	// Changes: only rows after that with Token, if set, or else from Since on; with unchanged pages; with texts.
+	Token            string
+	Since            time.Time
+	Unchanged, Texts bool
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -85,6 +90,7 @@ type Report struct {
 	Parts          int
 	Bytes          int64
 	Notes          []string // what the rows lack
+	Token          string   // Changes: it names the end of this run
 	Damaged        int      // records that are damaged, whose rows are missing
 }
 
@@ -107,6 +113,7 @@ type job struct {
 	sorts  int
 	calls  int
 	noted  bool // by noteAbsent
+	now    mark // of Changes
 	// unnamed is the number of origins without a name.
 	unnamed int
 }
@@ -139,6 +146,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return queueTable(), true
 	case URLs:
 		return stateTable(), true
+	case Changes:
+		return changeTable(), true
 	case Robots:
 		return robotsTable(), true
 	case Pages:
@@ -268,12 +277,15 @@ func (j *job) source() string {
 	if j.opt.Languages {
 		s += ", with languages"
 	}
+	if j.opt.Kind == Changes {
+		s += j.opt.changesSource()
+	}
 	return s
 }
 
 func (j *job) run(t *table) (err error) {
 	parts := t.parts
-	if j.opt.CountLinks || j.opt.Languages {
+	if j.opt.CountLinks || j.opt.Languages || j.opt.Texts {
 		parts = append(parts, "warc")
 	}
 	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, parts...)
@@ -307,6 +319,11 @@ func (j *job) run(t *table) (err error) {
 		return j.graph("host_rev", j.hostGraph)
 	case j.opt.Format == Arc:
 		return j.graph("pld_rev", j.pldGraph)
+	}
+	if j.opt.Kind == Changes {
+		if err := j.endOfFeed(); err != nil {
+			return err
+		}
 	}
 	if j.rows, err = j.create("", j.opt.Format, t.columns); err != nil {
 		return err

@@ -21,7 +21,7 @@ type visitScan struct {
 	files []string // names of WARC files by their numbers in visits, some 100 bytes each
 	lines int64    // of the crawl log
 	// batch, if set, returns visit.batch of a response.
-	batch func(x *warc.Index, c *warc.Indexed) int64
+	batch func(file string, offset int64) int64
 	// group appends what the records are sorted by before the key of the URL; nil: nothing.
 	group  func(dst, url []byte) []byte
 	sorter *extsort.Sorter
@@ -77,21 +77,29 @@ func (s *visitScan) add(v *visit) error {
 	if s.group != nil {
 		r = s.group(r, v.texts[visitURL])
 	}
-	r = captureKey(r, s.j.Hasher.URLKey(v.texts[visitURL]), v.at)
+	s.rec = v.append(captureKey(r, s.j.Hasher.URLKey(v.texts[visitURL]), v.at))
+	return s.sorter.Add(s.rec)
+}
+
+// append appends the numbers and texts.
+func (v *visit) append(dst []byte) []byte {
 	for _, n := range v.numbers {
-		r = binary.AppendVarint(r, n)
+		dst = binary.AppendVarint(dst, n)
 	}
 	for _, t := range v.texts {
-		r = append(binary.AppendUvarint(r, uint64(len(t))), t...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(t))), t...)
 	}
-	s.rec = r
-	return s.sorter.Add(r)
+	return dst
 }
 
 // read reads what add wrote, without what group appended.
 func (v *visit) read(rec []byte) {
 	v.at = int64(binary.BigEndian.Uint64(rec[8:]))
-	b := rec[captureKeyBytes:]
+	v.decode(rec[captureKeyBytes:])
+}
+
+// decode reads what append wrote.
+func (v *visit) decode(b []byte) {
 	for i := range v.numbers {
 		n, w := binary.Varint(b)
 		v.numbers[i], b = n, b[w:]
@@ -152,11 +160,11 @@ func (s *visitScan) index(x *warc.Index) error {
 			v.numbers[visitFlags] |= flagRevisit
 		}
 		if s.batch != nil {
-			v.numbers[visitBatch] = s.batch(x, c)
+			v.numbers[visitBatch] = s.batch(c.File, c.Offset)
 		}
 		v.texts = [...][]byte{visitURL: []byte(c.URL), visitRedirect: []byte(c.Redirect),
 			visitDigest: []byte(strings.TrimPrefix(c.Digest, "sha1:")), numVisitTexts - 1: nil}
-		if c.MIME != unknownMIME && !c.IsRevisit() {
+		if !c.IsRevisit() {
 			v.texts[visitMIME] = []byte(c.MIME)
 		}
 		return s.add(&v)

@@ -64,6 +64,20 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 	return code, err
 }
 
+// MainText returns the title and the main text of a stored page, as the fields Meta and Text have them; nothing for
+// what is no page. Damage of its record is a *disk.CorruptError. It takes up to 64 MiB and is safe for concurrent use.
+func MainText(data *warc.Data, x *warc.Indexed) (title string, text []byte, err error) {
+	var counts Counts
+	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+		title, text = doc.Title, doc.Main
+		if len(text) > maxRowText {
+			text = cut(text, maxRowText)
+		}
+		return nil
+	})
+	return title, text, err
+}
+
 // HasPage tells whether the record of a response may have a page, by its index.
 func HasPage(x *warc.Indexed) bool {
 	return x.Kind == warc.KindPage && !x.IsRevisit() && x.Status >= 200 && x.Status <= 299 && isHTML(x.MIME)
