@@ -43,8 +43,8 @@ func (c *testCluster) budgets() *nodeBudgets {
 			c.t.Fatal(err)
 		}
 		most, ranks := uint32(0), 0
-		if err := star.WalkPLDs(set, state.NameStar, st, func(_ uint64, p star.PLD) error {
-			now := of(&p)
+		if err := star.WalkPLDs(set, state.NameStar, st, func(pld uint64, p star.PLD) error {
+			now := of(pld, &p)
 			all.plds++
 			most, ranks = max(most, now.Nominal), now.Ranks
 			if now.Nominal > b.Default {

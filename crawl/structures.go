@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"drumbeat/admit"
 	"drumbeat/beast"
 	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
@@ -18,6 +19,9 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	c.budgets.OpenCache()
 	c.seen.OpenCaches()
 	stars, err := c.budgets.StarOptions()
+	if err == nil {
+		stars.Priors, _, err = admit.ReadRanks(c.opt.Disk.FS, c.opt.Budgets.DomainRanks, c.Saved.PLDKey)
+	}
 	if err != nil {
 		return err
 	}

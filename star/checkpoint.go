@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -32,6 +33,9 @@ type State struct {
 	// (appendSeeds). States of earlier releases have none.
 	Support *SupportState `json:",omitempty"`
 	Seeds   *disk.Ref     `json:",omitempty"`
+	// Priors are the prior in-degrees (appendPriors), nil without any. A state without them is read as one with another
+	// list: releases that do not know them leave them out.
+	Priors *disk.Ref `json:",omitempty"`
 }
 
 func (st *State) check() error {
@@ -66,6 +70,10 @@ func Open(opt Options, st *State) (*Star, error) {
 		return nil, fmt.Errorf("star: open %s: %w", opt.Name, err)
 	}
 	s := &Star{opt: opt, ranks: newRankings(opt.Budgets.Ranks + 1)}
+	var err error
+	if s.priors, err = newPriors(opt.Priors); err != nil {
+		return nil, fmt.Errorf("star: open %s: %w", opt.Name, err)
+	}
 	if err := s.open(st); err != nil {
 		return nil, errors.Join(fmt.Errorf("star: open %s: %w", opt.Name, err), s.Close())
 	}
@@ -93,6 +101,13 @@ func (s *Star) open(st *State) (err error) {
 		}
 		if err := s.loadSupport(st); err != nil {
 			return err
+		}
+		changed, err := s.loadPriors(st)
+		if err != nil {
+			return err
+		}
+		if changed {
+			degrees = s.degrees()
 		}
 	}
 	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees).by(s.computed.Codes))
@@ -143,6 +158,7 @@ type Frozen struct {
 	ranked   [numOrders][]Ranked
 	degrees  []uint32
 	support  frozenSupport
+	priors   []knownPrior
 }
 
 // Freeze captures the current state, in memory only. Call it between Pause and Resume, while nothing is
@@ -160,7 +176,7 @@ func (s *Star) Freeze() *Frozen {
 	for order := range s.ranks {
 		f.ranked[order] = append(f.ranked[order], s.ranks[order].heap...)
 	}
-	f.support = s.freezeSupport()
+	f.support, f.priors = s.freezeSupport(), slices.Clone(s.priors.list)
 	s.mu.Unlock()
 	return f
 }
@@ -184,6 +200,13 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	}
 	if st.Tops, err = tails.Write(0, appendTops(nil, f.ranked[ByPages:])); err != nil {
 		return nil, fmt.Errorf("star: save rankings of %s: %w", f.s.opt.Name, err)
+	}
+	if len(f.priors) > 0 {
+		ref, err := tails.Write(0, appendPriors(nil, f.priors))
+		if err != nil {
+			return nil, fmt.Errorf("star: save prior in-degrees of %s: %w", f.s.opt.Name, err)
+		}
+		st.Priors = &ref
 	}
 	if err := f.support.save(tails, &st); err != nil {
 		return nil, fmt.Errorf("star: save supporters of %s: %w", f.s.opt.Name, err)

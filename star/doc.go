@@ -26,6 +26,8 @@
 // Refresh changes the function; the owner calls it when BEAST moves to another queue, or after SetBudgets. A
 // growing in-degree counts at once.
 //
+// Lists of ranks may give PLDs prior in-degrees (priors.go).
+//
 // # Contract
 //
 // Results come in order of arrival within a bucket's round. Package drum defines the order of Emit, Place
@@ -41,8 +43,9 @@
 //
 // # Memory and disk
 //
-// RAM: two drums, Recent, and 40 bytes for each ranked PLD: Ranks+1 by in-degree, 1000 by pages and 1000 by
-// bytes. Disk: about (64-log2 E)/8+8.2 bytes for each of E edges, 40 + 8 bytes for each PLD, and the buckets.
+// RAM: two drums, Recent, 40 bytes for each ranked PLD (Ranks+1 by in-degree, 1000 by pages and 1000 by bytes), and
+// 64 bytes for each prior. Disk: about (64-log2 E)/8+8.2 bytes for each of E edges, 40 + 8 bytes for each PLD, and the
+// buckets.
 //
 // The files are those of package drum under state/<Name>-edges and state/<Name>-indegree. The rankings are
 // in the checkpoint's tail.

@@ -245,7 +245,7 @@ func (g *farmGraph) budgets(t *testing.T) (b farmBudgets) {
 		s := all[key(i)]
 		budget := s.Standing() // of the default budget
 		if budget == 1 {
-			budget = float64(of(&star.PLD{Support: s}).Nominal) / 10
+			budget = float64(of(0, &star.PLD{Support: s}).Nominal) / 10
 		}
 		if i >= g.honest {
 			farm += budget

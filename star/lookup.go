@@ -65,23 +65,24 @@ type BudgetNow struct {
 	Rank    int    // rank among the candidates for top ranks, from 1; 0 = below them
 	Ranks   int    // K, the number of top ranks
 	PLDs    int64  // number of PLDs known when the function took effect
+	Prior   uint32 // prior in-degree; the budget is by it if it is larger than the in-degree
 	// Supporters says that the budget and the rank are by PLD.Support. A budget below a page is rounded up here: the
 	// PLD gets a page in some of the queues.
 	Supporters bool
 }
 
-// BudgetOf returns the budget of a PLD with this record. b are the budgets of the crawl.
-func BudgetOf(set disk.Set, st *State, b Budgets, p *PLD) (BudgetNow, error) {
+// BudgetOf returns the budget of a PLD with this key and record. b are the budgets of the crawl.
+func BudgetOf(set disk.Set, st *State, b Budgets, pld uint64, p *PLD) (BudgetNow, error) {
 	of, err := BudgetsOf(set, st, b)
 	if err != nil {
 		return BudgetNow{}, err
 	}
-	return of(p), nil
+	return of(pld, p), nil
 }
 
-// BudgetsOf returns the budget function of a state, by the record of a PLD. b are the budgets of the crawl.
-func BudgetsOf(set disk.Set, st *State, b Budgets) (func(*PLD) BudgetNow, error) {
-	fail := func(err error) (func(*PLD) BudgetNow, error) { return nil, fmt.Errorf("star: budget: %w", err) }
+// BudgetsOf returns the budget function of a state, by the key and the record of a PLD. b are the budgets of the crawl.
+func BudgetsOf(set disk.Set, st *State, b Budgets) (func(pld uint64, p *PLD) BudgetNow, error) {
+	fail := func(err error) (func(uint64, *PLD) BudgetNow, error) { return nil, fmt.Errorf("star: budget: %w", err) }
 	if err := b.complete(); err != nil {
 		return fail(err)
 	}
@@ -97,16 +98,20 @@ func BudgetsOf(set disk.Set, st *State, b Budgets) (func(*PLD) BudgetNow, error)
 	if err != nil {
 		return fail(err)
 	}
+	priors, err := priorsOf(set, st)
+	if err != nil {
+		return fail(err)
+	}
 	c := newCurve(b, st.PLDs, degrees).by(codes)
-	return func(p *PLD) BudgetNow {
-		now := BudgetNow{Ranks: c.k, PLDs: c.plds}
-		values, v := c.degrees, p.Indegree
+	return func(pld uint64, p *PLD) BudgetNow {
+		now := BudgetNow{Ranks: c.k, PLDs: c.plds, Prior: priors.links(pld)}
+		values, v := c.degrees, max(p.Indegree, now.Prior)
 		if c.codes != nil {
 			now.Nominal, now.Pages = c.rounded(c.share(p.Support))
 			now.Supporters = true
 			values, v = c.codes, uint32(p.Support)
 		} else {
-			now.Nominal, now.Pages = c.budgets(p.Indegree)
+			now.Nominal, now.Pages = c.budgets(v)
 		}
 		if r := rankIn(values, v); r <= len(values) {
 			now.Rank = r

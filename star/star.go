@@ -28,6 +28,8 @@ type Options struct {
 	Recent Recent
 
 	Budgets Budgets
+	// Priors are prior in-degrees of PLDs, at most MostPriors (priors.go). They may change at each Open.
+	Priors []Prior
 	// MaxPlaced is the maximum number of URLs of a PLD that are ever placed into a queue; further URLs get
 	// OverLimit. 0 means no limit. It may change at each Open.
 	MaxPlaced uint32
@@ -40,7 +42,7 @@ type Options struct {
 	// queue; it is scaled up in small crawls, but not for URLs with a part. Place is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, budget uint32, part, lane uint8) int64
 	// Lane, if set, chooses the lane of a URL when it is placed, from that of its CheckTuple, the record of
-	// its PLD, and the largest in-degree of all PLDs. It is called within rounds.
+	// its PLD, and the largest in-degree of all PLDs, both with priors. It is called within rounds.
 	Lane func(lane uint8, p *PLD, largest uint32) uint8
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
@@ -123,14 +125,16 @@ type Star struct {
 	indegree *drum.Drum
 	checks   atomic.Int64 // pending check tuples
 
-	mu    sync.Mutex // guards ranks and opt.Budgets; no I/O is done under it
-	ranks rankings
-	curve atomic.Pointer[curve] // the current budget function
+	mu     sync.Mutex // guards ranks, priors.changed, what is known of priors, and opt.Budgets; no I/O is done under it
+	ranks  rankings
+	priors priors
+	curve  atomic.Pointer[curve] // the current budget function
 	support
 
 	// State of the running round of the indegree drum. Only for the goroutine of Pass.
 	round struct {
 		curve   *curve
+		prior   uint32 // of the PLD being applied
 		now     uint32
 		release func()
 		placed  []Placed
@@ -181,7 +185,7 @@ func (o Options) RAMBytes() int64 {
 	_ = o.Budgets.complete()
 	s := Star{opt: o}
 	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() +
-		40*int64(o.Budgets.Ranks+1+mostRanked*int(numOrders-1))
+		40*int64(o.Budgets.Ranks+1+mostRanked*int(numOrders-1)) + priorRAM*int64(len(o.Priors))
 }
 
 // AddEdges adds the links between PLDs of a page. It skips links within a PLD.
@@ -304,6 +308,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		pld.Further = further
 	}
 	was := *pld
+	s.round.prior = s.priors.links(uint64(key))
 	nominal, pages := s.budgetsOf(key, pld)
 	for i := range run {
 		it := &run[i]
@@ -320,7 +325,10 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			continue
 		}
 		if s.opt.Lane != nil {
+			own := pld.Indegree
+			pld.Indegree = max(own, s.round.prior)
 			lane = s.opt.Lane(lane, pld, s.round.curve.largest())
+			pld.Indegree = own
 		}
 		budget := pages
 		if part != 0 && pages > 0 {
@@ -343,6 +351,11 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		}
 	}
 	s.rank(uint64(key), was.values(), pld.values())
+	if s.round.prior > 0 {
+		s.mu.Lock()
+		s.priors.set(uint64(key), pld.Indegree)
+		s.mu.Unlock()
+	}
 	if s.opt.Fetched != nil && bits.Len32(pld.Fetched) != bits.Len32(was.Fetched) {
 		s.opt.Fetched(uint64(key), was.Fetched, pld.Fetched)
 	}
@@ -359,8 +372,8 @@ func (s *Star) rank(key uint64, was, now [numOrders]uint64) {
 	s.ranks.rank(key, was, now)
 }
 
-// budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree,
-// or of its supporters.
+// budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree, which is at
+// least the prior one, or of its supporters.
 func (s *Star) budgetsOf(key drum.Key, pld *PLD) (nominal, pages uint32) {
 	if s.opt.Pinned != nil {
 		if b := s.opt.Pinned(uint64(key)); b > 0 {
@@ -370,7 +383,7 @@ func (s *Star) budgetsOf(key drum.Key, pld *PLD) (nominal, pages uint32) {
 	if c := s.round.curve; c.codes != nil {
 		return c.supported(uint64(key), pld.Support, s.turn.Load(), s.spare.Load())
 	}
-	return s.round.curve.budgets(pld.Indegree)
+	return s.round.curve.budgets(max(pld.Indegree, s.round.prior))
 }
 
 func (s *Star) emitChecks(results []drum.Result) error {
@@ -464,11 +477,11 @@ func (s *Star) Refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.curve.Load(); !s.ranks[ByIndegree].changed && c.plds == plds && c.Budgets == s.opt.Budgets &&
-		!s.computed.changed {
+		!s.computed.changed && !s.priors.changed {
 		return
 	}
-	s.ranks[ByIndegree].changed, s.computed.changed = false, false
-	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranks[ByIndegree].degrees()).by(s.computed.Codes))
+	s.ranks[ByIndegree].changed, s.computed.changed, s.priors.changed = false, false, false
+	s.curve.Store(newCurve(s.opt.Budgets, plds, s.degrees()).by(s.computed.Codes))
 }
 
 // SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.

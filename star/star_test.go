@@ -369,8 +369,9 @@ func (r *rig) finish() {
 			!reflect.DeepEqual(known.Record, p) || !reflect.DeepEqual(known.Merged, p) {
 			r.t.Errorf("LookUp of PLD %x: %+v, %v, want %+v", pld, known, err, p)
 		}
-		now, err := star.BudgetOf(r.opt.Set, st, r.opt.Budgets, &p)
-		if nominal, pages := r.s.Budget(p.Indegree); err != nil || now.Nominal != nominal || now.Pages != pages {
+		now, err := star.BudgetOf(r.opt.Set, st, r.opt.Budgets, pld, &p)
+		nominal, pages := r.s.Budget(max(p.Indegree, r.prior(pld)))
+		if err != nil || now.Nominal != nominal || now.Pages != pages {
 			r.t.Errorf("BudgetOf in-degree %d: %+v, %v, want %d, %d", p.Indegree, now, err, nominal, pages)
 		}
 		return nil

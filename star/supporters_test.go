@@ -315,8 +315,8 @@ func (r *rig) checkBudgets(ranks *star.SupportRanks) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	top := of(&star.PLD{Support: star.Support(ranks.Codes[0])})
-	low := of(&star.PLD{Support: 1, Indegree: math.MaxUint32})
+	top := of(0, &star.PLD{Support: star.Support(ranks.Codes[0])})
+	low := of(0, &star.PLD{Support: 1, Indegree: math.MaxUint32})
 	if !top.Supporters || top.Rank != 1 || top.Nominal <= 10 && len(r.plds) >= 1000 || low.Nominal > 1 || low.Rank > 0 {
 		r.t.Errorf("budgets of the first and of a PLD without trust: %+v, %+v", top, low)
 	}

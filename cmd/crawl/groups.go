@@ -111,6 +111,7 @@ func (f *netFlags) apply(o *crawl.NetworkOptions) {
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
 	Budget budget `group:"budget" type:"parts" placeholder:"POLICY"`
+	Ranks  string `group:"budget" placeholder:"FILE"`
 }
 
 type budget struct {
@@ -126,7 +127,7 @@ type budget struct {
 func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
 	b := &c.Budget
 	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(b.Policy), uint32(b.Default), uint32(b.Max)
-	o.Ranks, o.Trusted, o.TrapScore = int(b.Ranks), b.Trusted, b.Traps
+	o.Ranks, o.Trusted, o.TrapScore, o.DomainRanks = int(b.Ranks), b.Trusted, b.Traps, c.Ranks
 	if o.QueuePages = int64(b.Queue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}

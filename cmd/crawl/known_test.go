@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/disk"
+	"drumbeat/internal/cmdtest"
 )
 
 // TestKnown: the URLs of an index are copied into the crawl's first directory, and a resumed crawl keeps the
@@ -65,4 +67,22 @@ func TestWalkFlags(t *testing.T) {
 			t.Errorf("%+v became %+v", c, o.Walk)
 		}
 	}
+}
+
+// TestRanksFlag: a faulty list of ranks ends the command before it writes anything, and a good one is taken.
+func TestRanksFlag(t *testing.T) {
+	url, _ := cmdtest.TinySite(t, 2)
+	port := url[strings.LastIndex(url, ":")+1:]
+	file, dir := filepath.Join(t.TempDir(), "ranks.csv"), filepath.Join(t.TempDir(), "c")
+	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, "--dir", dir, "--ranks", file, url+"/")
+	must(t, os.WriteFile(file, []byte("2,a.test\n1,b.test\n"), 0o600))
+	_, errs := wantExit(t, term.ExitUsage, "", flags...)
+	if !strings.Contains(errs, "line 2: rank 1 after rank 2: sort the list by rank") {
+		t.Errorf("got %q", errs)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s was made: %v", dir, err)
+	}
+	must(t, os.WriteFile(file, []byte("1,a.test\n2,b.test\n"), 0o600))
+	wantExit(t, term.ExitDone, "", flags...)
 }

@@ -65,8 +65,8 @@ func (c *Command) applyAdmission(o *crawl.AdmissionOptions) {
 	o.Seeds, o.Scope, o.Drain, o.PrivateSuffixes = c.Seeds, state.Scope(c.Scope), c.Drain, c.PrivateSuffixes
 }
 
-// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command
-// before it writes anything.
+// readRules reads the files of rules, of sites' settings, of trusted PLDs and of ranks, so a fault in them ends the
+// command before it writes anything.
 func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
 	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Canonical.Keep())
 	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes),
@@ -75,9 +75,13 @@ func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, err
 	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes),
 		c.RenderRules, c.Canonical.Keep())
 	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
-	_, err4 := admit.ReadTrusted(disk.OS(), c.Budget.Trusted,
-		func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
-	return scoping, errors.Join(err1, err2, err3, err4)
+	key := func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) }
+	_, err4 := admit.ReadTrusted(disk.OS(), c.Budget.Trusted, key)
+	_, _, err5 := admit.ReadRanks(disk.OS(), c.Ranks, key)
+	if err5 != nil {
+		err5 = term.Usage(err5)
+	}
+	return scoping, errors.Join(err1, err2, err3, err4, err5)
 }
 
 // readDict reads the file of the dictionary, before the command writes anything.

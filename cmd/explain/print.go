@@ -207,6 +207,9 @@ func (p *printer) site(s *explain.PLDReport) {
 		return
 	}
 	text := fmt.Sprintf("%s: in-degree %d", s.PLD, s.Indegree)
+	if s.Prior > s.Indegree {
+		text += fmt.Sprintf(" (%d by --ranks)", s.Prior)
+	}
 	if s.BySupporters && !s.Newcomer {
 		text += fmt.Sprintf(", supporters %.1f, standing %.3g", s.Supporters, s.Standing)
 	}

@@ -22,6 +22,9 @@ type Budgets struct {
 	// function supporters; "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is
 	// read and read again like Admission.Rules, and the next computation uses it.
 	Trusted string
+	// DomainRanks is a file on Disk.FS with ranks of domains, from which PLDs have prior in-degrees (star.Prior); ""
+	// for none. It is read when a run begins.
+	DomainRanks string
 	// TrapScore limits hosts whose pages repeat one another to a part of their PLD's budget (package
 	// internal/trapscore). It costs the time of Output.Simhash, and RAM.
 	TrapScore bool

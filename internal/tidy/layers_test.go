@@ -79,7 +79,7 @@ var layers = map[string]layer{
 		"internal/objstore", "internal/ports", "internal/urlrule", "internal/revisit", "internal/walk"}},
 	"admit": {26,
 		[]string{"disk", "drum", "cluster", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
-			"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "state"}},
+			"internal/revisit", "internal/sites", "internal/urllist", "internal/urlrule", "internal/bug", "state"}},
 	"state/changes":   {10, []string{"disk", "internal/human"}},
 	"crawl/strategy":  {10, []string{"weburl"}},
 	"state/metrics":   {28, []string{"state/snapshot", "state/condition", "state", "internal/histogram"}},

@@ -105,6 +105,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 		err = l.openParquet(r)
 	case bytes.HasPrefix(head, []byte(warcMagic)):
 		err = errors.New("a WARC file that is not compressed: compress it with one gzip member for each record")
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		err = errors.New("a zip archive: unpack it first")
 	case isWARC(head):
 		l.push(func(row func(url []byte) error) error {
 			return warc.Read(l.lines, 0, func(rec *warc.Record) error {

@@ -109,7 +109,8 @@ type PLDReport struct {
 	PLD      string `json:"pld"`
 	Known    bool   `json:"known"`
 	Indegree uint32 `json:"indegree"`
-	Rank     int    `json:"rank,omitempty"` // among the top ranks
+	Prior    uint32 `json:"prior,omitempty"` // in-degree by --ranks
+	Rank     int    `json:"rank,omitempty"`  // among the top ranks
 	// With --budget supporters, once they have been computed: the number of supporters, the standing from 0 to 1, and
 	// whether a computation has known the PLD.
 	BySupporters bool      `json:"by_supporters,omitempty"`

@@ -228,6 +228,10 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("its PLD is %s", rep.PLD)
 	}
 	s := rep.Site
+	degree := fmt.Sprintf("its in-degree, %d", s.Indegree)
+	if s.Prior > s.Indegree {
+		degree = fmt.Sprintf("its prior in-degree by --ranks, %d (%d found)", s.Prior, s.Indegree)
+	}
 	switch {
 	case !s.Known:
 		say("no parsed page links to it, and none of its URLs was placed")
@@ -246,13 +250,12 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %s",
 			s.Supporters, human.Counted(s.Budget, "page", "pages"))
 	case s.Rank > 0:
-		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %s", s.Indegree,
-			ordinal(s.Rank),
-			s.Ranks, human.Counted(s.Budget, "page", "pages"))
-	case s.Budget > 0 && s.Indegree == 0:
+		say("%s, is the %s of the %d top ranks, so its budget is %s", degree, ordinal(s.Rank), s.Ranks,
+			human.Counted(s.Budget, "page", "pages"))
+	case s.Budget > 0 && max(s.Indegree, s.Prior) == 0:
 		say("no PLD links to it, so it has the default budget, %s", human.Counted(s.Budget, "page", "pages"))
 	case s.Budget > 0:
-		say("its in-degree, %d, is below the top ranks, so it has the default budget, %s", s.Indegree,
+		say("%s, is below the top ranks, so it has the default budget, %s", degree,
 			human.Counted(s.Budget, "page", "pages"))
 	default:
 		say("budgets are off because --scope is not all")

@@ -302,7 +302,7 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	if !ok || err != nil {
 		return rep
 	}
-	now, err := star.BudgetOf(v.r.Set, v.star, budgets, &p)
+	now, err := star.BudgetOf(v.r.Set, v.star, budgets, v.r.Hasher.PLDKey([]byte(pld)), &p)
 	if err != nil {
 		_ = damaged(err)
 		return rep
@@ -314,7 +314,7 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	if ok {
 		now.Nominal, now.Pages, rep.Pinned = pinned, pinned, true
 	}
-	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
+	rep.Budget, rep.PerQueue, rep.Prior = now.Nominal, now.Pages, now.Prior
 	if rep.BySupporters = now.Supporters; now.Supporters {
 		rep.Supporters, rep.Standing, rep.Newcomer = p.Support.Supporters(), p.Support.Standing(), !p.Support.Known()
 	}

@@ -84,7 +84,7 @@ func fillPLDs(j *job) error {
 		}
 		row := pldRow(names.value[1:], &p)
 		if budget != nil {
-			row[2], row[3] = budgetOf(budget(&p), names.value[1:], pinned)
+			row[2], row[3] = budgetOf(budget(names.key, &p), names.value[1:], pinned)
 		}
 		if queued != nil {
 			n, err := countKey(queued, names.key)
@@ -163,7 +163,7 @@ func budgetOf(now star.BudgetNow, name []byte, pinned map[string]uint32) (rank, 
 }
 
 // budgets returns the budget function in force and the operator's budgets by PLD; nil if budgets are off.
-func (j *job) budgets(st *star.State) (of func(*star.PLD) star.BudgetNow, pinned map[string]uint32, err error) {
+func (j *job) budgets(st *star.State) (of func(uint64, *star.PLD) star.BudgetNow, pinned map[string]uint32, err error) {
 	changed, err := changes.Read(j.Set.FS, j.Set.Path(0, state.ChangesName))
 	if err != nil {
 		return nil, nil, err

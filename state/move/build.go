@@ -220,6 +220,7 @@ func (m *mover) save(n *node) error {
 		if st.Ranking, err = n.shadow.Tails.Write(0, ranking); err != nil {
 			return err
 		}
+		st.Priors = nil // the next run reads them from the records
 		st.Tops, err = n.shadow.Tails.Write(0, tops)
 		return err
 	}); err != nil {

@@ -151,6 +151,7 @@ func (w *repair) remakeStar() error {
 		if next.Ranking, err = w.Tails.Write(0, ranking); err != nil {
 			return err
 		}
+		next.Priors = nil // the next run reads them from the records
 		next.Tops, err = w.Tails.Write(0, tops)
 		return err
 	})
