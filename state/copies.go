@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"strings"
 
 	"drumbeat/disk"
 	"drumbeat/weburl"
@@ -60,6 +62,26 @@ func ReadManifest(set disk.Set) (m *Manifest, bad []error, err error) {
 		}
 	}
 	return nil, nil, nil
+}
+
+// ManifestStamp returns the first line of the manifest in the first directory, "" if there is none. A manifest of the
+// same line has the same content, since the line has its checksum.
+func ManifestStamp(set disk.Set) (string, error) {
+	f, err := set.FS.OpenRead(set.Path(0, ManifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("crawl: read manifest: %w", err)
+	}
+	defer f.Close()
+	var b [256]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return "", fmt.Errorf("crawl: read manifest: %w", err)
+	}
+	line, _, _ := strings.Cut(string(b[:n]), "\n")
+	return line, nil
 }
 
 // WriteManifest replaces the manifest and then its copies. Each replacement is atomic.

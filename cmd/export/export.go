@@ -52,6 +52,7 @@ type Command struct {
 	Since       *since `placeholder:"TIME|TOKEN"`
 	Texts       bool
 	Unchanged   bool
+	Follow      bool `short:"f"`
 	flags.About
 }
 
@@ -106,6 +107,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("--title, --description and --operator: only for wacz, not for %s", c.Kind)
 	case (c.Since != nil || c.Texts || c.Unchanged) && c.Kind != string(export.Changes):
 		return fmt.Errorf("--since, --texts and --unchanged: only for changes, not for %s", c.Kind)
+	case c.Follow && (c.Kind != string(export.Changes) || c.Output != "-" || c.Format != "jsonl"):
+		return errors.New("--follow: only for changes, with --format jsonl -o -")
 	case c.Languages && c.Kind != string(export.Pages):
 		return fmt.Errorf("--languages: only for pages, not for %s", c.Kind)
 	}
@@ -129,6 +132,9 @@ func (c *Command) Run(a *term.App) error {
 		r.opt.Since = c.Since.Time(time.Now())
 	}
 	r.to(c.Output, c.Tmp)
+	if c.Follow {
+		return r.follow()
+	}
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
@@ -152,9 +158,6 @@ func (c *Command) Run(a *term.App) error {
 		unit, r.stopped = "pages", "no new file was written"
 	}
 	err = r.do(unit)
-	if errors.Is(err, export.ErrToken) {
-		return term.Usage(err)
-	}
 	if errors.Is(err, tabular.ErrNotEmpty) {
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	}

@@ -89,6 +89,8 @@ func (r *run) do(unit string) error {
 	p.Clear()
 	if errors.Is(err, term.ErrSignal) {
 		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; " + r.stopped}
+	} else if errors.Is(err, export.ErrToken) {
+		return term.Usage(err)
 	} else if err != nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -114,7 +112,7 @@ func (x *crawl) refresh() error {
 		}
 		if err == nil && !sound && try < maxTries { // perhaps there is a new checkpoint
 			stamp := ""
-			stamp, err = x.readStamp()
+			stamp, err = state.ManifestStamp(x.set)
 			sound = err == nil && stamp == x.stamp
 		}
 		if err == nil && (sound || try == maxTries) {
@@ -160,7 +158,7 @@ func (x *crawl) snapshots() (list []*crawllog.Snapshot, sound bool, err error) {
 
 // readManifest reads the states of the logs from the last manifest, unless it is the one that was read.
 func (x *crawl) readManifest() error {
-	stamp, err := x.readStamp()
+	stamp, err := state.ManifestStamp(x.set)
 	if err != nil || stamp != "" && stamp == x.stamp {
 		return err
 	}
@@ -197,26 +195,6 @@ func (x *crawl) readManifest() error {
 	}
 	x.stamp = stamp
 	return nil
-}
-
-// readStamp returns the first line of the manifest, "" if there is none. A manifest of the same line has the
-// same content.
-func (x *crawl) readStamp() (string, error) {
-	f, err := x.set.FS.OpenRead(x.set.Path(0, state.ManifestName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("log: %w", err)
-	}
-	defer f.Close()
-	var b [256]byte
-	n, err := f.ReadAt(b[:], 0)
-	if err != nil && err != io.EOF {
-		return "", fmt.Errorf("log: read the manifest: %w", err)
-	}
-	line, _, _ := strings.Cut(string(b[:n]), "\n")
-	return line, nil
 }
 
 // hint says why a log may be empty.
