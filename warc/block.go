@@ -26,7 +26,7 @@ func (b *block) from(offset int64) (io.Reader, error) {
 	if b.whole() {
 		return bytes.NewReader(b.Block[offset:]), nil
 	}
-	in := &countReader{r: bufio.NewReaderSize(io.NewSectionReader(b.file, b.Offset, b.Length), 64<<10)}
+	in := bufio.NewReaderSize(io.NewSectionReader(b.file, b.Offset, b.Length), 64<<10)
 	text, err := b.dec.open(in)
 	if err != nil {
 		return nil, err

@@ -98,14 +98,14 @@ func (r *StoredRecord) open(x *Indexed) error {
 	if x.Offset < 0 || x.Length <= 0 || x.Offset > r.file.Size()-x.Length {
 		return fmt.Errorf("%d bytes, beyond the end of the file", x.Length)
 	}
-	in := &countReader{r: bufio.NewReaderSize(io.NewSectionReader(r.file, x.Offset, x.Length), 64<<10)}
+	in := bufio.NewReaderSize(io.NewSectionReader(r.file, x.Offset, x.Length), int(min(x.Length, 64<<10)))
 	r.dec = fileDecoder(r.file)
 	text, err := r.dec.open(in)
 	if err != nil {
 		return whole(err)
 	}
 	var head bytes.Buffer
-	r.block = bufio.NewReaderSize(text, 64<<10)
+	r.block = bufio.NewReaderSize(text, 16<<10)
 	if r.Record, err = readHeader(bufio.NewReaderSize(io.TeeReader(byteByByte{r.block}, &head), 16)); err != nil {
 		return whole(err)
 	}

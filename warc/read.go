@@ -59,20 +59,20 @@ func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
 
 // read is Read for a part of a file whose dictionary the decoder has.
 func (d *decoder) read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
-	in := &countReader{r: bufio.NewReaderSize(r, 64<<10)}
+	in := newCountReader(r, 64<<10)
 	for {
-		start := in.n
-		magic, err := in.r.Peek(4)
+		start := in.at()
+		magic, err := in.Peek(4)
 		if len(magic) == 0 && err == io.EOF {
 			return nil
 		}
 		if skippable(magic) {
-			if err := d.skip(in); err != nil {
+			if err := d.skip(in.Reader, start == 0); err != nil {
 				return fmt.Errorf("warc: read frame at %d: %w", start, whole(err))
 			}
 			continue
 		}
-		text, err := d.open(in)
+		text, err := d.open(in.Reader)
 		if err != nil {
 			return fmt.Errorf("warc: read member at %d: %w", start, whole(err))
 		}
@@ -80,7 +80,7 @@ func (d *decoder) read(r io.Reader, maxBlock int64, fn func(*Record) error) erro
 		if err != nil {
 			return fmt.Errorf("warc: read record at %d: %w", start, whole(err))
 		}
-		rec.Offset, rec.Length = start, in.n-start
+		rec.Offset, rec.Length = start, in.at()-start
 		if err := fn(rec); err != nil {
 			return err
 		}
@@ -95,25 +95,39 @@ func whole(err error) error {
 	return err
 }
 
-// countReader counts the bytes that the decompressor consumes. Because it is an io.ByteReader, the
-// decompressor does not read ahead.
+// countReader is a bufio.Reader that knows its place. Decompressors get the bufio.Reader, of which they take no byte
+// too many, and which they read faster than any other io.ByteReader.
 type countReader struct {
-	r *bufio.Reader
+	*bufio.Reader
+	from countedReader
+}
+
+// countedReader counts the bytes that were read.
+type countedReader struct {
+	r io.Reader
 	n int64
 }
 
-func (c *countReader) Read(p []byte) (int, error) {
+func newCountReader(r io.Reader, size int) *countReader {
+	c := &countReader{from: countedReader{r: r}}
+	c.Reader = bufio.NewReaderSize(&c.from, size)
+	return c
+}
+
+// reset begins with another reader.
+func (c *countReader) reset(r io.Reader) {
+	c.from = countedReader{r: r}
+	c.Reset(&c.from)
+}
+
+// at returns how many bytes were taken.
+func (c *countReader) at() int64 { return c.from.n - int64(c.Buffered()) }
+
+// Read implements io.Reader.
+func (c *countedReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
-}
-
-func (c *countReader) ReadByte() (byte, error) {
-	b, err := c.r.ReadByte()
-	if err == nil {
-		c.n++
-	}
-	return b, err
 }
 
 // readRecord reads the single record of a member, up to the member's end.

@@ -16,7 +16,7 @@ import (
 type RecordReader struct {
 	dec  *decoder
 	of   io.ReaderAt // the file whose dictionary dec has
-	in   countReader
+	in   *countReader
 	text *bufio.Reader
 	left int64
 	done bool
@@ -38,14 +38,14 @@ func (r *RecordReader) Open(file io.ReaderAt, size, offset int64) (*Record, erro
 		r.dec, r.of = fileDecoder(file), file
 	}
 	section := io.NewSectionReader(file, offset, size-offset)
-	if r.in.r == nil {
-		r.in.r = bufio.NewReaderSize(section, recordInBytes)
+	if r.in == nil {
+		r.in = newCountReader(section, recordInBytes)
 		r.text = bufio.NewReaderSize(nil, recordTextBytes)
 	} else {
-		r.in.r.Reset(section)
+		r.in.reset(section)
 	}
-	r.in.n, r.done = 0, false
-	text, err := r.dec.open(&r.in)
+	r.done = false
+	text, err := r.dec.open(r.in.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("warc: read member at %d: %w", offset, whole(err))
 	}
@@ -83,7 +83,12 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 func EachRecord(file io.ReaderAt, size int64, fn func(rec *Record, block io.Reader) error) error {
 	var r RecordReader
 	defer r.Close()
-	for off := int64(0); off < size; {
+	return r.Each(file, 0, size, fn)
+}
+
+// Each is EachRecord for the records of a range.
+func (r *RecordReader) Each(file io.ReaderAt, from, size int64, fn func(rec *Record, block io.Reader) error) error {
+	for off := from; off < size; {
 		var head [8]byte
 		if _, err := file.ReadAt(head[:], off); err == nil && skippable(head[:4]) {
 			off += 8 + int64(binary.LittleEndian.Uint32(head[4:]))
@@ -93,13 +98,13 @@ func EachRecord(file io.ReaderAt, size int64, fn func(rec *Record, block io.Read
 		if err != nil {
 			return err
 		}
-		if err := fn(rec, &r); err != nil {
+		if err := fn(rec, r); err != nil {
 			return err
 		}
-		if _, err := io.Copy(io.Discard, &r); err != nil {
+		if _, err := io.Copy(io.Discard, r); err != nil {
 			return err
 		}
-		off += r.in.n
+		off += r.in.at()
 	}
 	return nil
 }

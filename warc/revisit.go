@@ -129,7 +129,7 @@ func (e *Encoder) reopen(p *Prepared) (*Record, []byte, error) {
 		}
 	}
 	member := p.buf[p.response.offset:][:p.response.length]
-	text, err := e.dec.open(&countReader{r: bufio.NewReader(bytes.NewReader(member))})
+	text, err := e.dec.open(bufio.NewReader(bytes.NewReader(member)))
 	if err != nil {
 		return nil, nil, err
 	}

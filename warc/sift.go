@@ -281,7 +281,7 @@ func (r *RecordReader) sift(b *outfile.Bytes, off int64) (p Piece, err error) {
 	if p.Type == "" && err == nil {
 		err = errors.New("a record without a type")
 	}
-	p.Length = r.in.n
+	p.Length = r.in.at()
 	return p, err
 }
 

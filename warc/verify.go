@@ -360,7 +360,7 @@ func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, dec *decoder,
 	want, what := memberMagic, "gzip"
 	got := make([]byte, len(memberMagic))
 	if s.Suffix == zstSuffix {
-		f := frameReader{in: &countReader{r: bufio.NewReader(io.NewSectionReader(b, off, b.Size()-off))}}
+		f := frameReader{in: bufio.NewReader(io.NewSectionReader(b, off, b.Size()-off))}
 		h, err := f.header()
 		want = string(appendFrameHead(nil, h.size, dec.dictID, h.single && h.size <= zstWindow))
 		if got, what = f.pending, "frame"; err != nil {

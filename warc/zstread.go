@@ -27,16 +27,16 @@ const maxHeadBytes = 8 + MaxDict
 // a damaged one gets a decoder without; Read says what is wrong.
 func fileDecoder(file io.ReaderAt) *decoder {
 	d := new(decoder)
-	in := &countReader{r: bufio.NewReader(io.NewSectionReader(file, 0, maxHeadBytes))}
-	if magic, _ := in.r.Peek(len(dictFrameMagic)); string(magic) == dictFrameMagic {
-		d.skip(in)
+	in := bufio.NewReader(io.NewSectionReader(file, 0, maxHeadBytes))
+	if magic, _ := in.Peek(len(dictFrameMagic)); string(magic) == dictFrameMagic {
+		d.skip(in, true)
 	}
 	return d
 }
 
 // open returns a reader of the text of the next record, which ends with the record.
-func (d *decoder) open(in *countReader) (io.Reader, error) {
-	if magic, _ := in.r.Peek(len(frameMagic)); string(magic) == frameMagic {
+func (d *decoder) open(in *bufio.Reader) (io.Reader, error) {
+	if magic, _ := in.Peek(len(frameMagic)); string(magic) == frameMagic {
 		return d.openFrame(in)
 	}
 	var err error
@@ -53,7 +53,7 @@ func (d *decoder) open(in *countReader) (io.Reader, error) {
 }
 
 // openFrame is open for a frame.
-func (d *decoder) openFrame(in *countReader) (io.Reader, error) {
+func (d *decoder) openFrame(in *bufio.Reader) (io.Reader, error) {
 	f := &frameReader{in: in}
 	h, err := f.header()
 	if err != nil {
@@ -83,9 +83,8 @@ func skippable(magic []byte) bool {
 	return len(magic) == 4 && magic[0]&0xf0 == 0x50 && string(magic[1:]) == dictFrameMagic[1:]
 }
 
-// skip reads a skippable frame. At the head of a file it may have a dictionary, which it takes.
-func (d *decoder) skip(in *countReader) error {
-	first := in.n == 0
+// skip reads a skippable frame. At the head of a file (first) it may have a dictionary, which it takes.
+func (d *decoder) skip(in *bufio.Reader, first bool) error {
 	var head [8]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return err
@@ -142,7 +141,7 @@ func unpackDict(b []byte) ([]byte, error) {
 
 // frameReader reads the bytes of a single frame. The decompressor would read beyond its end.
 type frameReader struct {
-	in      *countReader
+	in      *bufio.Reader
 	head    [18]byte // storage of pending
 	pending []byte   // of a header or of the checksum, read but not delivered
 	left    int      // bytes left of the current block

@@ -53,7 +53,7 @@ type Response struct {
 // Open reads the head of the response in a record, which may be that of a revisit. A rendered page gets a
 // head of its Content-Type alone. warn receives what the server sent wrong.
 func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
-	block := bufio.NewReaderSize(r, 64<<10)
+	block := bufio.NewReaderSize(r, int(min(r.Size, 64<<10)))
 	if r.Type() == "resource" { // it has no head
 		b := &Response{Head: []byte("Content-Type: " + r.Get("Content-Type") + "\r\n\r\n"), record: r, block: block,
 			sum: sha1.New(), warn: warn}
