@@ -26,6 +26,7 @@
 //	Float64   DOUBLE                         shortest form              number; NaN and ±Inf are null
 //	Bool      BOOLEAN                        true, false                true, false
 //	Time      INT64, TIMESTAMP(MILLIS, UTC)  2026-11-21T22:43:05.678Z   string, as CSV
+//	Binary    BYTE_ARRAY                     hexadecimal                    string, as CSV
 //	null      null                           empty; "" is empty text    null
 //
 // Text is UTF-8 (other bytes become U+FFFD). CSV is that of RFC 4180 with a header and LF as line end.

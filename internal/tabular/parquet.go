@@ -23,8 +23,9 @@ type parquetTable struct {
 	values []parquet.Value // of rows
 	arena  []byte          // text of rows
 	null   []bool
-	group  int64 // bytes of the rows in the open row group
-	count  int   // of rows in use
+	narrow []bool // INT32
+	group  int64  // bytes of the rows in the open row group
+	count  int    // of rows in use
 }
 
 // newParquet returns the writer of a table with these columns.
@@ -36,6 +37,7 @@ func newParquet(columns []Column, compression string, limit int64) *parquetTable
 	}
 	for _, c := range columns {
 		p.null = append(p.null, c.Nullable)
+		p.narrow = append(p.narrow, c.Bits != 0)
 	}
 	p.w = parquet.NewGenericWriter[any](io.Discard, schemaOf(columns, compression), parquet.PageBufferSize(pageBytes),
 		parquet.DictionaryMaxBytes(dictionaryMax), parquet.CreatedBy("drumbeat", "", ""))
@@ -56,6 +58,13 @@ func schemaOf(columns []Column, compression string) *parquet.Schema {
 			}
 		case Int64:
 			f.Type = reflect.TypeFor[int64]()
+			if c.Bits == 16 {
+				f.Type = reflect.TypeFor[int16]()
+			} else if c.Bits == 32 {
+				f.Type = reflect.TypeFor[int32]()
+			}
+		case Binary:
+			f.Type = reflect.TypeFor[[]byte]()
 		case Float64:
 			f.Type = reflect.TypeFor[float64]()
 		case Bool:
@@ -95,8 +104,14 @@ func (p *parquetTable) add(row []Value, size int64) (flushed bool, err error) {
 			from := len(p.arena)
 			p.arena = appendUTF8(p.arena, v.text)
 			cell = parquet.ByteArrayValue(p.arena[from:len(p.arena):len(p.arena)])
+		case Binary:
+			from := len(p.arena)
+			p.arena = append(p.arena, v.text...)
+			cell = parquet.ByteArrayValue(p.arena[from:len(p.arena):len(p.arena)])
 		case Int64, Time:
-			cell = parquet.Int64Value(v.int())
+			if cell = parquet.Int64Value(v.int()); p.narrow[i] {
+				cell = parquet.Int32Value(int32(v.int()))
+			}
 		case Float64:
 			cell = parquet.DoubleValue(v.float())
 		case Bool:

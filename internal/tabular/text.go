@@ -2,6 +2,7 @@ package tabular
 
 import (
 	"bytes"
+	"encoding/hex"
 	"math"
 	"strconv"
 	"time"
@@ -82,7 +83,7 @@ func appendJSON(dst []byte, columns []Column, row []Value) []byte {
 			dst = append(dst, "null"...)
 		case v.kind == String:
 			dst = appendJSONText(dst, v.text)
-		case v.kind == Time:
+		case v.kind == Time, v.kind == Binary:
 			dst = append(appendScalar(append(dst, '"'), v), '"')
 		default:
 			dst = appendScalar(dst, v)
@@ -94,6 +95,8 @@ func appendJSON(dst []byte, columns []Column, row []Value) []byte {
 // appendScalar appends a value that is not text; nothing for null.
 func appendScalar(dst []byte, v Value) []byte {
 	switch v.kind {
+	case Binary:
+		return hex.AppendEncode(dst, v.text)
 	case Int64:
 		return strconv.AppendInt(dst, v.int(), 10)
 	case Float64:

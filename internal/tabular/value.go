@@ -15,6 +15,7 @@ const (
 	Int64   Type = "int64"
 	Float64 Type = "float64"
 	Bool    Type = "bool"
+	Binary  Type = "binary"
 	Time    Type = "timestamp" // UTC, in milliseconds
 )
 
@@ -26,6 +27,8 @@ type Column struct {
 	// Few says that a String column has few distinct values, such as a media type. Parquet stores them
 	// in a dictionary then.
 	Few bool `json:"few,omitempty"`
+	// Bits says that the values of an Int64 column fit into 16 or 32 bits: Parquet has the narrower type then. 0: 64.
+	Bits int `json:"bits,omitempty"`
 }
 
 // Value is one value of a row. The zero Value is null.
@@ -51,6 +54,9 @@ func StrOrNull(s string) Value {
 	}
 	return Str(s)
 }
+
+// Bytes returns the value of a Binary column. The bytes must stay unchanged until Write returns.
+func Bytes(b []byte) Value { return Value{kind: Binary, text: b} }
 
 // Int returns the value of an Int64 column.
 func Int(n int64) Value { return Value{kind: Int64, num: uint64(n)} }
@@ -84,9 +90,12 @@ func checkColumns(columns []Column) error {
 	seen := make(map[string]bool)
 	for _, c := range columns {
 		switch c.Type {
-		case String, Int64, Float64, Bool, Time:
+		case String, Int64, Float64, Bool, Time, Binary:
 		default:
 			return fmt.Errorf("tabular: column %s: unknown type %q", c.Name, c.Type)
+		}
+		if c.Bits != 0 && (c.Type != Int64 || c.Bits != 16 && c.Bits != 32) {
+			return fmt.Errorf("tabular: column %s: no %s of %d bits", c.Name, c.Type, c.Bits)
 		}
 		if !goodName(c.Name) || seen[c.Name] {
 			return fmt.Errorf("tabular: column %q: the name is invalid or not unique", c.Name)
@@ -116,6 +125,9 @@ func checkRow(columns []Column, row []Value) (int64, error) {
 		c := &columns[i]
 		if v.kind != c.Type && (v.kind != "" || !c.Nullable) {
 			return 0, fmt.Errorf("tabular: column %s: value of type %q, want %s", c.Name, v.kind, c.Type)
+		}
+		if n := v.int(); v.kind == Int64 && c.Bits != 0 && n != n<<(64-c.Bits)>>(64-c.Bits) {
+			return 0, fmt.Errorf("tabular: column %s: %d does not fit into %d bits", c.Name, n, c.Bits)
 		}
 		bytes += int64(len(v.text))
 	}
