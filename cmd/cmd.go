@@ -43,6 +43,7 @@ import (
 	"drumbeat/cmd/keys"
 	"drumbeat/cmd/log"
 	"drumbeat/cmd/plan"
+	"drumbeat/cmd/publish"
 	"drumbeat/cmd/rendercommand"
 	"drumbeat/cmd/repair"
 	"drumbeat/cmd/report"
@@ -74,6 +75,7 @@ type commands struct {
 	Export  export.Command  `cmd:"" of:"results"`
 	Extract extract.Command `cmd:"" of:"results"`
 	Index   export.Index    `cmd:"" of:"results"`
+	Publish publish.Command `cmd:"" of:"results"`
 
 	Audit  audit.Command  `cmd:"" of:"repair"`
 	Repair repair.Command `cmd:"" of:"repair"`

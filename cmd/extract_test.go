@@ -47,6 +47,14 @@ func extracted(t *testing.T, args ...string) map[string]map[string]any {
 func crawlForTexts(t *testing.T, more ...string) (web *simweb.Web, dir string, at []string, pages map[string]bool) {
 	t.Helper()
 	web, args := cmdtest.SmallWeb(t, nil)
+	dir, at, pages = crawlIntoFour(t, web, args, more...)
+	return web, dir, at, pages
+}
+
+// crawlIntoFour is crawlForTexts for a web and the flags of its crawl.
+func crawlIntoFour(t *testing.T, web *simweb.Web, args []string,
+	more ...string) (dir string, at []string, pages map[string]bool) {
+	t.Helper()
 	dir = t.TempDir()
 	at = []string{"--dir=" + dir + "/d"}
 	for i := range 4 {
@@ -59,7 +67,7 @@ func crawlForTexts(t *testing.T, more ...string) (web *simweb.Web, dir string, a
 			pages[url] = true
 		}
 	}
-	return web, dir, at, pages
+	return dir, at, pages
 }
 
 // TestExtractTruth: the rows are exactly the HTML pages of the web, their full text is that of the page, and their

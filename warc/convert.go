@@ -36,9 +36,10 @@ var (
 	typeText        = newFragment("\r\nContent-Type: text/plain\r\nContent-Length: ", 0)
 )
 
-// NewConversions begins a file, whose name and whose further values go into the warcinfo record.
-func NewConversions(out io.Writer, file string, info []Field, now time.Time) (*Conversions, error) {
-	opt := Options{Level: conversionLevel, Info: info}
+// NewConversions begins a file, whose name and whose further values go into the warcinfo record. random is the
+// source of record ids; nil: crypto/rand.
+func NewConversions(out io.Writer, file string, info []Field, now time.Time, random Random) (*Conversions, error) {
+	opt := Options{Level: conversionLevel, Info: info, Random: random}
 	opt.defaults()
 	c := &Conversions{out: out, e: newEncoder(&opt, nil)}
 	return c, c.write(c.e.info(&opt, file, now))

@@ -17,7 +17,7 @@ func TestConversions(t *testing.T) {
 			Text: bytes.Repeat([]byte("长文本 "), 20000)},
 	}
 	var out bytes.Buffer
-	c, err := NewConversions(&out, "x.warc.wet.gz", []Field{{"software", "test"}}, date)
+	c, err := NewConversions(&out, "x.warc.wet.gz", []Field{{"software", "test"}}, date, nil)
 	must(t, err)
 	for i := range in {
 		must(t, c.Write(&in[i]))

@@ -71,7 +71,7 @@ type Exchange struct {
 type Encoder struct {
 	level       int
 	blockDigest bool
-	random      interface{ Read(p []byte) (int, error) }
+	random      Random
 	ids         [64 * 16]byte // stock of random bytes
 	idsLeft     int
 	sha         hash.Hash

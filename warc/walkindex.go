@@ -105,24 +105,28 @@ type Data struct {
 }
 
 // Data opens the WARC file of the index. It returns ErrMoved if it was moved away.
-func (i *Index) Data(opt Options) (*Data, error) {
-	s := i.x.data
-	if s.Path == "" && s.Tail.Len == 0 {
-		return nil, fmt.Errorf("warc: open %s: %w", i.Name, ErrMoved)
+func (i *Index) Data(opt Options) (*Data, error) { return openData(&opt, i.Name, i.x.data) }
+
+// Open opens the WARC file for reading single records. It returns ErrMoved if it was moved away.
+func (v *Volume) Open() (*Data, error) { return openData(v.opt, v.Name, v.c.Streams[dataStream]) }
+
+func openData(opt *Options, name string, s outfile.StreamContent) (*Data, error) {
+	if !there(&s) {
+		return nil, fmt.Errorf("warc: open %s: %w", name, ErrMoved)
 	}
 	b, err := s.Open(opt.Set.FS, opt.State)
 	if b == nil {
-		return nil, fmt.Errorf("warc: open %s: %w", i.Name, err)
+		return nil, fmt.Errorf("warc: open %s: %w", name, err)
 	}
 	// A file that is shorter than the manifest says still has its first records.
-	return &Data{File: i.Name + s.Suffix, path: s.Path, size: s.Size + s.Tail.Len, b: b}, nil
+	return &Data{File: name + s.Suffix, path: s.Path, size: s.Size + s.Tail.Len, b: b}, nil
 }
 
 // Size returns the length of the file in bytes, as the state says.
 func (d *Data) Size() int64 { return d.size }
 
 // Reader reads the file from its beginning to its end.
-func (d *Data) Reader() io.Reader { return io.NewSectionReader(d.b, 0, d.b.Size()) }
+func (d *Data) Reader() *io.SectionReader { return io.NewSectionReader(d.b, 0, d.b.Size()) }
 
 // Record opens a record, as OpenStored does.
 func (d *Data) Record(x *Indexed) (*StoredRecord, error) {

@@ -35,6 +35,9 @@ const LevelFast = 0
 // Field is a named value of a warcinfo or metadata record.
 type Field struct{ Name, Value string }
 
+// Random is a source of random bytes that does not fail.
+type Random interface{ Read(p []byte) (int, error) }
+
 // Options configure a Writer. Set and State are required.
 type Options struct {
 	// Set has the output directories.
@@ -73,7 +76,7 @@ type Options struct {
 	Mode fs.FileMode
 	// Random is the source of record ids; nil: crypto/rand. It is meant for tests. It must not fail, and
 	// must be safe for concurrent use if the Writer is used concurrently.
-	Random interface{ Read(p []byte) (int, error) }
+	Random Random
 }
 
 // Validate returns all faults of the options, joined.
@@ -290,6 +293,16 @@ func (e *Encoder) info(opt *Options, file string, now time.Time) []byte {
 	for _, f := range opt.Info {
 		block = appendField(block, f.Name, f.Value)
 	}
+	return e.infoOf(file, block, now)
+}
+
+// Warcinfo returns a warcinfo record for a file, as a gzip member. random is the source of its id; nil: crypto/rand.
+func Warcinfo(file string, block []byte, now time.Time, random Random) []byte {
+	return newEncoder(&Options{Random: random}, nil).infoOf(file, block, now)
+}
+
+// infoOf returns a warcinfo record with a block.
+func (e *Encoder) infoOf(file string, block []byte, now time.Time) []byte {
 	e.text, e.marks = e.text[:0], e.marks[:0]
 	e.field(beginInfo)
 	e.setDate(now)

@@ -33,7 +33,7 @@ const sniffBytes = 1445
 
 // page adds a page to a part. Damage of its record is a *disk.CorruptError.
 func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
-	return withDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
+	return WithDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
 		for _, tag := range resp.Fields("X-Robots-Tag") {
 			doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
 		}
@@ -57,7 +57,7 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 		return "", nil
 	}
 	var counts Counts
-	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+	err = WithDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
 		code, _ = langid.Language(doc.Main)
 		return nil
 	})
@@ -68,7 +68,7 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 // what is no page. Damage of its record is a *disk.CorruptError. It takes up to 64 MiB and is safe for concurrent use.
 func MainText(data *warc.Data, x *warc.Indexed) (title string, text []byte, err error) {
 	var counts Counts
-	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+	err = WithDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
 		title, text = doc.Title, doc.Main
 		if len(text) > maxRowText {
 			text = cut(text, maxRowText)
@@ -83,8 +83,9 @@ func HasPage(x *warc.Indexed) bool {
 	return x.Kind == warc.KindPage && !x.IsRevisit() && x.Status >= 200 && x.Status <= 299 && isHTML(x.MIME)
 }
 
-// withDoc reads a record and calls use if it is a page; otherwise it counts what it is.
-func withDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
+// WithDoc reads the record of a response and calls use if it is a page; otherwise it counts what it is. Damage is a
+// *disk.CorruptError. It takes up to 64 MiB and is safe for concurrent use.
+func WithDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
 	use func(*warc.StoredRecord, *response.Response, *maintext.Doc) error) error {
 	rec, err := data.Record(x)
 	if err != nil {
@@ -156,7 +157,7 @@ func (j *job) newSink(out io.Writer, name string) (s *sink, err error) {
 	s = &sink{fields: j.opt.Fields, full: j.opt.FullText}
 	if j.opt.Format == WET {
 		s.wet, err = warc.NewConversions(out, name, []warc.Field{{Name: "software", Value: j.opt.Software},
-			{Name: "description", Value: "text of the HTML pages of crawl " + j.report.Crawl}}, time.Now())
+			{Name: "description", Value: "text of the HTML pages of crawl " + j.report.Crawl}}, time.Now(), nil)
 		return s, err
 	}
 	s.rows, err = tabular.NewStream(out, tabular.Options{Format: j.opt.Format, Columns: Columns(j.opt.Fields),
