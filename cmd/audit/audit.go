@@ -42,11 +42,15 @@ type Command struct {
 	Remote string   `placeholder:"MODE" enum:"head,read,off" default:"head"`
 	Erased string   `placeholder:"FILE"`
 	Also   []string `placeholder:"PATH"`
+	Known  string   `placeholder:"FILE"`
 	flags.Audit
 }
 
 // Run reads a stopped crawl and prints the balance.
 func (c *Command) Run(a *term.App) error {
+	if c.Known != "" {
+		return c.known(a)
+	}
 	if c.Erased != "" {
 		return c.erased(a)
 	}

@@ -5,6 +5,7 @@
 // is that of each line, so lists can be concatenated:
 //
 //	URL or host                          nothing else, or a comment after " #"
+//	URL 2026-12-24T18:00:00Z             with a deadline, as RFC 3339 has times, and perhaps a comment
 //	SURT 20240102030405 {"url": "..."}   CDXJ
 //	SURT 20240102030405 URL ...          CDX with at least seven fields
 //	fields by the last " CDX ..." line   CDX with the URL in the field "a"
@@ -27,6 +28,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -62,8 +64,9 @@ type Reader struct {
 	column  int    // of the URL in CDX lines, by the last header; -1: none yet
 	line    []byte
 	out     []byte
-	URLs    int64 // lines, rows or captures with a URL so far
-	Skipped int64 // those without one: headers and comments apart
+	due     time.Time // deadline of the last line
+	URLs    int64     // lines, rows or captures with a URL so far
+	Skipped int64     // those without one: headers and comments apart
 	// Err is the error that ended the list, other than io.EOF.
 	Err error
 }
@@ -85,7 +88,7 @@ func IsList(head []byte) bool {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '!' {
 			fields := bytes.Fields(line)
-			return isCDXJ(fields) || isCDX(fields)
+			return isCDXJ(fields) || isCDX(fields) || isWatch(fields)
 		}
 	}
 	return false
@@ -230,6 +233,23 @@ func (l *Reader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+// Next returns the next URL or host, and its deadline if the line has one. The error is io.EOF at the end. Use either
+// Next or Read.
+func (l *Reader) Next() (url string, deadline time.Time, err error) {
+	for len(l.out) == 0 {
+		l.due = time.Time{}
+		if err := l.next(); err != nil {
+			if err != io.EOF {
+				err = l.fail(err)
+			}
+			return "", time.Time{}, err
+		}
+	}
+	url = string(l.out[:len(l.out)-1])
+	l.out = l.out[:0]
+	return url, l.due, nil
+}
+
 // next reads a line into out; out stays empty if it has no URL.
 func (l *Reader) next() error {
 	if l.pull != nil {
@@ -301,6 +321,15 @@ func isCDXJ(fields [][]byte) bool { return len(fields) > 2 && fields[2][0] == '{
 // isCDX reports whether a line has the fields of a CDX line without a header: key, time, URL and more.
 func isCDX(fields [][]byte) bool { return len(fields) >= 7 && digits(fields[1]) }
 
+// isWatch reports whether a line has a URL and a deadline.
+func isWatch(fields [][]byte) bool {
+	if len(fields) < 2 || len(fields) > 2 && fields[2][0] != '#' {
+		return false
+	}
+	_, err := time.Parse(time.RFC3339, string(fields[1]))
+	return err == nil
+}
+
 // urlOf returns the URL of a line: "" if it has none that can be crawled.
 func (l *Reader) urlOf(line []byte) string {
 	fields := bytes.Fields(line)
@@ -320,6 +349,9 @@ func (l *Reader) urlOf(line []byte) string {
 		return httpURL(string(fields[l.column]))
 	case isCDX(fields):
 		return httpURL(string(fields[2]))
+	case isWatch(fields):
+		l.due, _ = time.Parse(time.RFC3339, string(fields[1]))
+		return string(fields[0])
 	case fields[1][0] == '#': // a comment after a seed
 		return string(fields[0])
 	}

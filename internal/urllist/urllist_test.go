@@ -168,12 +168,41 @@ func TestWARC(t *testing.T) {
 	}
 }
 
+// TestNext: a line may have a deadline; it counts for this line alone.
+func TestNext(t *testing.T) {
+	l, err := NewReader(strings.NewReader("http://a.test/ 2026-12-24T18:00:00+01:00\nb.test\nhttp://c.test/ soon\n" +
+		"http://d.test/\t2026-12-24T18:00:00Z # why\nhttp://e.test/ 2026-12-24T18:00:00Z why\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := ""
+	for {
+		url, deadline, err := l.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += url
+		if !deadline.IsZero() {
+			got += deadline.UTC().Format(" 15:04")
+		}
+		got += "\n"
+	}
+	if got != "http://a.test/ 17:00\nb.test\nhttp://d.test/ 18:00\n" || l.URLs != 3 || l.Skipped != 2 {
+		t.Errorf("%q, %d, %d", got, l.URLs, l.Skipped)
+	}
+}
+
 // TestIsList: a plain list of URLs is none that must be turned into one.
 func TestIsList(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "# c\n\nhttp://a.test/\n": false, "a.test # a comment": false,
 		"http://a.test/\ncom,a)/ 20240102030405 {\"url\": \"x\"}": false, " CDX N b a\n": true,
 		"!meta 0 {}\ncom,a)/ 20240102030405 {\"url\": \"x\"}": true, "\x1f\x8b\x08": true,
-		"com,a)/ 20240102030405 http://a.test/ text/html 200 A - -": true, "WARC/1.0\r\n": true} {
+		"com,a)/ 20240102030405 http://a.test/ text/html 200 A - -": true, "WARC/1.0\r\n": true,
+		"http://a.test/ 2026-12-24T18:00:00Z": true} {
 		if got := IsList([]byte(text)); got != want {
 			t.Errorf("%q: %v", text, got)
 		}

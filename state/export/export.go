@@ -71,7 +71,7 @@ type Options struct {
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 
-	site func(*job) error // for Site
+	site func(*job) error // for Site and Coverage
 }
 
 // Report says what Run wrote.
@@ -170,6 +170,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return waczTable(), true
 	case site:
 		return siteTable(), true
+	case coverage:
+		return coverageTable(), true
 	}
 	return table{}, false
 }
@@ -311,7 +313,7 @@ func (j *job) run(t *table) (err error) {
 		return j.index()
 	case j.opt.Kind == WACZ:
 		return j.wacz()
-	case j.opt.Kind == site:
+	case j.opt.Kind == site || j.opt.Kind == coverage:
 		return j.opt.site(j)
 	case j.opt.Format == Arc && j.opt.Kind == Links:
 		return j.graph("url", j.linkGraph)

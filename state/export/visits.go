@@ -53,6 +53,7 @@ const (
 	isResponse = iota
 	isRefusal
 	isWaiting
+	isListed // a line of a list (Coverage)
 )
 
 // Flags of responses.
