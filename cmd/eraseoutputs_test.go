@@ -27,6 +27,8 @@ func outputsOf(t *testing.T, dir, to string) {
 				filepath.Join(to, kind+"-"+format), dir)
 		}
 	}
+	wantExit(t, term.ExitDone, "", "export", "texts", "--dedup=near", "--format=jsonl", "-o",
+		filepath.Join(to, "corpus"), dir)
 	for _, compression := range []string{"snappy", "uncompressed"} {
 		wantExit(t, term.ExitDone, "", "export", "pages", "--compression", compression, "-o",
 			filepath.Join(to, compression), dir)

@@ -83,6 +83,9 @@ func AbsentIndexes(opt Options, st *State) (absent, of int64, err error) {
 	return absent, of, nil
 }
 
+// File returns the name of the WARC file; without a suffix if it was moved away.
+func (i *Index) File() string { return i.Name + i.x.data.Suffix }
+
 // Lines calls fn with each line, in the order of the file, valid during the call.
 func (i *Index) Lines(fn func(line []byte) error) error { return i.x.lines(0, fn) }
 

@@ -32,6 +32,7 @@ import (
 	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
+	"drumbeat/state/extract"
 )
 
 // Command is the table of export's flags.
@@ -52,7 +53,9 @@ type Command struct {
 	Since       *since `placeholder:"TIME|TOKEN"`
 	Texts       bool
 	Unchanged   bool
-	Follow      bool `short:"f"`
+	Follow      bool          `short:"f"`
+	Dedup       *export.Dedup `enum:"exact,near" placeholder:"HOW"` // nil: not given
+	Fields      []string      `placeholder:"LIST"`
 	flags.About
 }
 
@@ -111,6 +114,17 @@ func (c *Command) check() error {
 		return errors.New("--follow: only for changes, with --format jsonl -o -")
 	case c.Languages && c.Kind != string(export.Pages):
 		return fmt.Errorf("--languages: only for pages, not for %s", c.Kind)
+	case c.Kind != string(export.Texts) && (c.Dedup != nil || len(c.Fields) > 0):
+		return fmt.Errorf("--dedup and --fields: only for texts, not for %s", c.Kind)
+	case c.Kind != string(export.Texts):
+		return nil
+	case c.Dedup == nil:
+		return errors.New("texts needs --dedup exact or near; the command extract writes all texts")
+	case c.Output == "-":
+		return errors.New("texts writes two tables: -o must name a directory")
+	}
+	if _, err := extract.ParseFields(tabular.Format(c.Format), c.Fields); err != nil {
+		return fmt.Errorf("--fields %w", err)
 	}
 	return nil
 }
@@ -131,6 +145,10 @@ func (c *Command) Run(a *term.App) error {
 	} else if c.Since != nil {
 		r.opt.Since = c.Since.Time(time.Now())
 	}
+	if c.Dedup != nil {
+		r.opt.Dedup = *c.Dedup
+	}
+	r.opt.Fields, _ = extract.ParseFields(r.opt.Format, c.Fields) // checked
 	r.to(c.Output, c.Tmp)
 	if c.Follow {
 		return r.follow()

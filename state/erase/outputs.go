@@ -297,7 +297,8 @@ const (
 
 // columnsOf are the columns of the tables of export and extract that name pages.
 var columnsOf = map[string]column{"url": colURL, "from_url": colURL, "to_url": colURL, "near_url": colURL,
-	"origin": colURL, "host": colHost, "url_host_name": colHost, "pld": colPLD, "from_pld": colPLD, "to_pld": colPLD,
+	"kept_url": colURL, "origin": colURL, "host": colHost, "url_host_name": colHost, "pld": colPLD, "from_pld": colPLD,
+	"to_pld":                     colPLD,
 	"url_host_registered_domain": colPLD, "via": colPage, "canonical": colPage, "fetch_redirect": colPage,
 	"duplicate_of": colPage, "warc_filename": colFile, "warc_record_offset": colAt, "warc_record_length": colLen}
 

@@ -27,15 +27,16 @@
 // waiting URLs by URL and time (visits.go), and so do changes, which are then sorted by time (changes.go).
 // Near-duplicates come from the indexes, which Index merges by sorting, and whose hashes are sorted ten times
 // (nearduplicates.go). Links are read from the stored pages, in the order of the WARC files; what is to be
-// read, and the body of each revisit, comes from a sort of the indexes by digest (links.go). The sample of a
-// random walk is computed in RAM from the walk in the checkpoint (sample.go), which takes as much as it took
-// in the crawl.
+// read, and the body of each revisit, comes from a sort of the indexes by digest (links.go). Texts are signed in
+// one pass over the stored pages, clustered by sorting, and written in a second pass (texts.go, clusters.go). The
+// sample of a random walk is computed in RAM from the walk in the checkpoint (sample.go), which takes as much as
+// it took in the crawl.
 //
 // # Memory, disk, concurrency
 //
 // RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
 // checkpoint. Garbage comes on top, unless the caller sets a limit, as the commands do. What does not fit is sorted
-// in TempDir: some 100 bytes for a page (three times that for near-duplicates), 16 for an edge and again some 30
-// with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it. Links has a worker
-// for each core, which holds one page of up to 16 MiB.
+// in TempDir: some 100 bytes for a page (three times that for near-duplicates, seven times for texts), 16 for an
+// edge and again some 30 with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of
+// it. Links has a worker for each core, which holds one page of up to 16 MiB, and Texts one for each 64 MiB.
 package export

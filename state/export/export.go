@@ -12,6 +12,7 @@ import (
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
+	"drumbeat/state/extract"
 )
 
 // Kind is a kind of table.
@@ -27,6 +28,7 @@ const (
 	Robots   Kind = "robots"
 	Pages    Kind = "pages"
 	Near     Kind = "near-duplicates"
+	Texts    Kind = "texts"
 	Links    Kind = "links"
 	Sample   Kind = "sample"
 	URLs     Kind = "state"
@@ -65,6 +67,9 @@ type Options struct {
 	Token            string
 	Since            time.Time
 	Unchanged, Texts bool
+	// Texts: the copies that it leaves out, and its columns (nil: those of extract.Fields).
+	Dedup  Dedup
+	Fields []extract.Field
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -154,6 +159,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return pageTable(), true
 	case Near:
 		return nearTable(), true
+	case Texts:
+		return textTable(), true
 	case Links:
 		return linkTable(), true
 	case HostEdges:
@@ -282,6 +289,9 @@ func (j *job) source() string {
 	if j.opt.Kind == Changes {
 		s += j.opt.changesSource()
 	}
+	if j.opt.Kind == Texts {
+		s += fmt.Sprintf(", without %s copies", j.opt.Dedup)
+	}
 	return s
 }
 
@@ -315,6 +325,8 @@ func (j *job) run(t *table) (err error) {
 		return j.wacz()
 	case j.opt.Kind == site || j.opt.Kind == coverage:
 		return j.opt.site(j)
+	case j.opt.Kind == Texts:
+		return j.texts()
 	case j.opt.Format == Arc && j.opt.Kind == Links:
 		return j.graph("url", j.linkGraph)
 	case j.opt.Format == Arc && j.opt.Kind == HostEdges:

@@ -3,6 +3,7 @@ package extract
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"io"
 	"math"
 	"slices"
@@ -34,9 +35,7 @@ const sniffBytes = 1445
 // page adds a page to a part. Damage of its record is a *disk.CorruptError.
 func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
 	return WithDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
-		for _, tag := range resp.Fields("X-Robots-Tag") {
-			doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
-		}
+		doc.NoIndex = doc.NoIndex || noIndex(resp, j.agent)
 		truncated, err := to.add(data.File, x, rec, doc)
 		if err != nil {
 			return err
@@ -47,6 +46,12 @@ func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) e
 		}
 		return nil
 	})
+}
+
+// noIndex tells whether a header asks the agent not to index the page.
+func noIndex(resp *response.Response, agent string) bool {
+	return slices.ContainsFunc(resp.Fields("X-Robots-Tag"),
+		func(tag string) bool { return parse.ParseRobotsTag([]byte(tag), agent).NoIndex })
 }
 
 // Language returns the language of a stored page, as the field Lang has it; "" for what is no page: a revisit, another
@@ -76,6 +81,50 @@ func MainText(data *warc.Data, x *warc.Indexed) (title string, text []byte, err 
 		return nil
 	})
 	return title, text, err
+}
+
+// Pages reads one stored page after another. It belongs to one goroutine, and takes up to 64 MiB. Damage of a record
+// is a *disk.CorruptError.
+type Pages struct {
+	Counts // of what was no page, too
+	sink
+	agent string
+}
+
+// NewPages returns a reader of pages for rows with the columns Columns(fields). agent is the token of the crawl's
+// robots.txt rules.
+func NewPages(fields []Field, agent string) *Pages {
+	return &Pages{sink: sink{fields: fields}, agent: agent}
+}
+
+// Row returns the row of a page, which stays as it is; nil for what is no page.
+func (p *Pages) Row(data *warc.Data, x *warc.Indexed) (row []tabular.Value, err error) {
+	err = WithDoc(data, x, &p.Counts, func(_ *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
+		doc.NoIndex = doc.NoIndex || noIndex(resp, p.agent)
+		p.sink.row = nil
+		row, _ = p.sink.makeRow(data.File, x, doc)
+		return nil
+	})
+	return row, err
+}
+
+// Signature tells a page from its copies.
+type Signature struct {
+	Text    [16]byte          // hash of the main text
+	MinHash minhash.Signature // of the main text
+	Long    bool              // the text has a MinHash
+}
+
+// Sign returns the signature of a page; ok is false for what is no page.
+func (p *Pages) Sign(data *warc.Data, x *warc.Indexed) (s Signature, ok bool, err error) {
+	err = WithDoc(data, x, &p.Counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+		sum := sha256.Sum256(doc.Main)
+		copy(s.Text[:], sum[:])
+		s.MinHash, s.Long = p.sketch.Sum(doc.Main)
+		ok = true
+		return nil
+	})
+	return s, ok, err
 }
 
 // HasPage tells whether the record of a response may have a page, by its index.
@@ -177,13 +226,24 @@ func (s *sink) has(f Field) bool { return slices.Contains(s.fields, f) }
 
 // add adds a page. It tells whether the page or its text was cut.
 func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *maintext.Doc) (truncated bool, err error) {
-	text := d.Main
-	if s.full {
-		text = d.Text
-	}
 	if s.wet != nil {
-		return d.Truncated, s.addWET(x, rec, d, text)
+		return d.Truncated, s.addWET(x, rec, d, s.textOf(d))
 	}
+	row, truncated := s.makeRow(file, x, d)
+	return truncated, s.rows.Write(row)
+}
+
+// textOf returns the text that is asked for.
+func (s *sink) textOf(d *maintext.Doc) []byte {
+	if s.full {
+		return d.Text
+	}
+	return d.Main
+}
+
+// makeRow returns the row of a page, valid until the next call. It tells whether the page or its text was cut.
+func (s *sink) makeRow(file string, x *warc.Indexed, d *maintext.Doc) (row []tabular.Value, truncated bool) {
+	text := s.textOf(d)
 	truncated = d.Truncated
 	longest := maxRowText
 	var markdown []byte
@@ -243,7 +303,7 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *main
 		v = append(v, signature)
 	}
 	s.row = v
-	return truncated, s.rows.Write(v)
+	return v, truncated
 }
 
 // addWET adds a record: the title as a line, then the text. The visible text has the title already.
