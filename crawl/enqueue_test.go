@@ -63,7 +63,11 @@ func (o *operated) enqueue(urls ...string) []operate.Enqueued {
 // checkDeep audits every key of a stopped crawl.
 func checkDeep(t *testing.T, o *Options) {
 	t.Helper()
-	rep, err := audit.Deep(audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
+	opt := audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs}
+	if s := o.ObjectStore; s != nil {
+		opt = lookAt(o.Disk.FS, o.Disk.Dirs, s.Bucket)
+	}
+	rep, err := audit.Deep(opt)
 	if err != nil {
 		t.Fatalf("deep audit: %v", err)
 	}

@@ -155,12 +155,3 @@ func (e *eraser) erase() (*erase.Report, error) {
 	}
 	return rep, err
 }
-
-// mayErase returns why the pages of this crawl cannot be erased while it runs: an object store may be away for hours.
-func (c *crawler) mayErase() error {
-	if c.opt.ObjectStore != nil {
-		return &erase.RequestError{Why: "the crawl has an object store: stop the crawl, run drumbeat erase, and " +
-			"start the crawl again"}
-	}
-	return erase.Unknown(&c.frozen)
-}

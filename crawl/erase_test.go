@@ -4,24 +4,31 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 )
 
-// erasing starts a crawl of a web without failures whose hosts have many pages.
-func erasing(t *testing.T, fs disk.FS) *operated {
+// erasing starts a crawl of a web without failures whose hosts have many pages. Its files go to b, unless that is nil.
+func erasing(t *testing.T, fs disk.FS, b *objtest.Bucket) *operated {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) {
 		o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError = 3, 12, 500, 0, 0
 	})
-	return operating(t, web, fs, nil)
+	return operating(t, web, fs, func(opt *Options) {
+		if b != nil {
+			withStore(opt, b)
+			opt.ObjectStore.PartBytes, opt.Output.WARCFileBytes = 3_000, 20_000
+		}
+	})
 }
 
 // ask asks for a host to be erased, and returns the request and the number of requests that its server had.
@@ -54,8 +61,11 @@ func (o *operated) hits(host string) uint64 {
 func (o *operated) prove(records int, hosts ...string) {
 	o.t.Helper()
 	checkDeep(o.t, &o.opt)
-	p, err := erase.Prove(erase.ProofOptions{FS: o.opt.Disk.FS, Dirs: o.opt.Disk.Dirs,
-		Source: erase.Source{Hosts: hosts}})
+	opt := erase.ProofOptions{FS: o.opt.Disk.FS, Dirs: o.opt.Disk.Dirs, Source: erase.Source{Hosts: hosts}}
+	if s := o.opt.ObjectStore; s != nil {
+		opt.OpenStore = lookAt(nil, nil, s.Bucket).OpenStore
+	}
+	p, err := erase.Prove(opt)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -79,8 +89,14 @@ func (o *operated) prove(records int, hosts ...string) {
 // request that may wait is served at the end.
 func TestEraseWhileRunning(t *testing.T) {
 	t.Parallel()
+	for _, b := range []*objtest.Bucket{nil, {}} {
+		testEraseWhileRunning(t, b)
+	}
+}
+
+func testEraseWhileRunning(t *testing.T, b *objtest.Bucket) {
 	inBubble(t, func(t *testing.T) {
-		o := erasing(t, memfs.New(*seedFlag))
+		o := erasing(t, memfs.New(*seedFlag), b)
 		rested := false
 		o.await(120)
 		host := o.plainHost("")
@@ -117,6 +133,54 @@ func TestEraseWhileRunning(t *testing.T) {
 			t.Errorf("%s had %d requests at the answer, %d at the end", other, otherHits, n)
 		}
 		o.prove(2, host, other)
+		if b != nil && len(b.Objects()) < 10 {
+			t.Errorf("%d objects", len(b.Objects()))
+		}
+	})
+}
+
+// TestEraseStoreAway: while the store is away, the crawl fetches, and the request waits. If it goes away in the middle,
+// the crawl ends; when it is back, the next start finishes the erasure.
+func TestEraseStoreAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		errAway := errors.New("the store is away")
+		var away, breaks atomic.Bool
+		b := &objtest.Bucket{Before: func(call, _ string) error {
+			if away.Load() || call == "Delete" && breaks.Load() {
+				away.Store(true)
+				return errAway
+			}
+			return nil
+		}}
+		o := erasing(t, memfs.New(*seedFlag), b)
+		o.await(120)
+		host := o.plainHost("")
+		away.Store(true)
+		_, hits := o.ask(host, false)
+		for range 100_000 {
+			if s, err := o.opt.Observe.Control.Exact(); err == nil && s.Erasures.Refused == 1 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		o.await(o.requests() + 20)
+		breaks.Store(true)
+		away.Store(false)
+		other := o.plainHost(host)
+		_, otherHits := o.ask(other, false)
+		<-o.done
+		if o.stop(); !errors.Is(o.err, errAway) || !away.Load() {
+			t.Errorf("the crawl ended: %v", o.err)
+		}
+		breaks.Store(false)
+		away.Store(false)
+		o.start()
+		o.end()
+		if n, m := o.hits(host), o.hits(other); n != hits || m != otherHits {
+			t.Errorf("%d and %d requests at the answers, %d and %d at the end", hits, otherHits, n, m)
+		}
+		o.prove(2, host, other)
 	})
 }
 
@@ -126,7 +190,7 @@ func TestEraseRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		o := erasing(t, fs)
+		o := erasing(t, fs, nil)
 		o.await(120)
 		host := o.plainHost("")
 		damaged := "d0/state/" + state.DamagedDir
@@ -169,7 +233,11 @@ func TestEraseCuts(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(*seedFlag, uint64(life)))
 			fs := memfs.New(rng.Uint64())
-			o := erasing(t, fs)
+			var b *objtest.Bucket
+			if life%3 == 2 {
+				b = new(objtest.Bucket)
+			}
+			o := erasing(t, fs, b)
 			o.await(60 + rng.Int64N(100))
 			host := o.plainHost("")
 			fs.CrashAfter(1 + rng.IntN(600)) // an erasure takes some 400 operations

@@ -25,6 +25,7 @@ import (
 	"drumbeat/crawl/walkers"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
+	"drumbeat/state/erase"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
 	"drumbeat/warc"
@@ -215,7 +216,7 @@ func (c *crawler) wireOperator() {
 		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
 		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
-		MayErase: c.mayErase,
+		MayErase: func() error { return erase.Unknown(&c.frozen) },
 		Rest:     func() { c.Stop(stopErase) }})
 }
 
