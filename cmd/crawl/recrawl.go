@@ -19,6 +19,8 @@ type revisits struct {
 	Default time.Duration `part:"default" default:"7d" least:"1s" most:"60d"`
 	Least   time.Duration `part:"min" default:"1h" least:"1s" most:"60d"`
 	Longest time.Duration `part:"max" default:"30d" least:"1s" most:"60d"`
+
+	Importance float64 `part:"importance" default:"0" least:"0" most:"1"`
 }
 
 // goneVisits is the number of visits in a row without a page (404, 410 and other statuses from 400 to 499) after
@@ -37,7 +39,8 @@ func (r *recrawlFlags) policy() *revisit.Policy {
 func (r *recrawlFlags) values() revisit.Policy {
 	v := &r.Revisit
 	kind := map[string]revisit.Kind{"uniform": revisit.Uniform, "optimal": revisit.Optimal}[v.Policy]
-	return revisit.Policy{Least: v.Least, Longest: v.Longest, Default: v.Default, Kind: kind, Gone: goneVisits}
+	return revisit.Policy{Least: v.Least, Longest: v.Longest, Default: v.Default, Kind: kind, Gone: goneVisits,
+		Importance: v.Importance}
 }
 
 // check returns the first fault of the flags.

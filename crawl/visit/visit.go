@@ -30,6 +30,10 @@ func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (
 	if !ok {
 		return v, nil
 	}
+	if policy.Importance > 0 {
+		normal, _ := p.others.BudgetRange()
+		policy.Weigh(rec.Budget, normal)
+	}
 	if v.History, err = state.HistoryOf(rec); err != nil {
 		return v, err
 	}

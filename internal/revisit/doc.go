@@ -28,6 +28,9 @@
 //     scheduled by the mean gain over its possible rates. The margin is one number for the crawl. Stochastic
 //     approximation adapts it until there are as many visits as with Uniform: one a page in Policy.Default.
 //
+// Pages may have weights (Policy.Weigh), by which they are visited more often. Optimal then has the highest sum of
+// weighted freshness for the same number of visits.
+//
 // All stay within a least and a longest interval. The second visit comes Policy.Default after the first,
 // unless the first visit or a sitemap gave a date of the last change.
 //

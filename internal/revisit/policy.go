@@ -31,6 +31,28 @@ type Policy struct {
 	Margin float64
 	// Gone is the number of consecutive visits without a page after which visits end.
 	Gone int
+	// Importance is how much the importance of a page counts, from 0 (not at all) to 1: the exponent of Weigh.
+	Importance float64
+	// Weight is the importance of the page to be scheduled; 0: 1. Proportional and Uniform divide its interval by the
+	// weight. Optimal multiplies what a visit gains, so the number of all visits stays.
+	Weight float64
+}
+
+// Weigh sets the weight of a page from the budget of its PLD and the budget of a PLD without known in-links. A budget
+// of 0 is not known; the weight is then 1.
+func (p *Policy) Weigh(budget, normal uint32) {
+	p.Weight = 1
+	if budget > 0 && normal > 0 {
+		p.Weight = math.Pow(float64(budget)/float64(normal), p.Importance)
+	}
+}
+
+// weight returns the weight, or 1 if there is none.
+func (p *Policy) weight() float64 {
+	if p.Weight <= 0 {
+		return 1
+	}
+	return p.Weight
 }
 
 // leastVisits is the number of visits after the first that make the rate of change known.
@@ -54,6 +76,8 @@ func (p *Policy) Validate() error {
 	case p.Default < p.Least || p.Default > p.Longest:
 		return fmt.Errorf("%w %s: must be %s to %s", ErrDefault, human.Exact(p.Default), human.Exact(p.Least),
 			human.Exact(p.Longest))
+	case !(p.Importance >= 0 && p.Importance <= 1):
+		return fmt.Errorf("importance %g: must be 0 to 1", p.Importance)
 	case p.Gone < 1 || p.Gone > 100:
 		return fmt.Errorf("%d visits without a page: must be 1 to 100", p.Gone)
 	}
@@ -77,7 +101,7 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 	if int(h.Missing) >= p.Gone {
 		return 0, true
 	}
-	seconds := p.Default.Seconds()
+	seconds := p.Default.Seconds() / p.weight()
 	if p.Kind != Uniform && (h.Visits > 0 || h.Belief.Shape > priorShape) { // a first visit may have found a date
 		seconds = p.interval(h.Belief.known(p.Default))
 	}
@@ -96,13 +120,13 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 // interval returns the seconds until the next visit of a page, by its belief.
 func (p *Policy) interval(b Belief) float64 {
 	if p.Kind == Proportional {
-		return b.Scale / b.Shape
+		return b.Scale / b.Shape / p.weight()
 	}
 	margin := p.Margin
 	if margin <= 0 {
 		margin = p.firstMargin()
 	}
-	return b.intervalOf(margin, p.Least.Seconds(), p.Longest.Seconds())
+	return b.intervalOf(margin/p.weight(), p.Least.Seconds(), p.Longest.Seconds())
 }
 
 func (p *Policy) firstMargin() float64 { return prior(p.Default).gain(p.Default.Seconds()) }

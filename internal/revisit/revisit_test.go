@@ -385,3 +385,30 @@ func FuzzHistory(f *testing.F) {
 		}
 	})
 }
+
+// TestWeight: a weight divides the interval of Proportional; with Optimal a visit of a page of weight 4 gains, by its
+// weight, as much as that of another page.
+func TestWeight(t *testing.T) {
+	b := Belief{Shape: 8, Scale: 8 * 48 * time.Hour.Seconds()}
+	p := Policy{Least: time.Minute, Longest: MaxInterval, Default: 7 * 24 * time.Hour, Gone: 2, Importance: 0.5}
+	p.Weigh(160, 10)
+	if p.Weight != 4 {
+		t.Errorf("weight %g, want 4", p.Weight)
+	}
+	if got, want := p.interval(b), b.Scale/b.Shape/4; got != want {
+		t.Errorf("proportional: %g s, want %g s", got, want)
+	}
+	p.Kind, p.Margin = Optimal, 20_000
+	heavy := p.interval(b)
+	p.Weigh(10, 10)
+	light := p.interval(b)
+	if a, b := 4*b.gain(heavy), b.gain(light); math.Abs(a-b) > b/100 || heavy > light/1.5 {
+		t.Errorf("after %g s a visit gains %g, after %g s %g", heavy, a, light, b)
+	}
+	for _, wrong := range []float64{-0.1, 1.1, math.NaN()} {
+		p.Importance = wrong
+		if p.Validate() == nil {
+			t.Errorf("an importance of %g is valid", wrong)
+		}
+	}
+}
