@@ -15,6 +15,10 @@ const (
 	Rows         = 8  // of a band
 	ShingleWords = 5
 
+	// Near is the estimated similarity from which two texts with an equal band are near-duplicates. The bands find most
+	// pairs from 0.75 on, as those of FineWeb do; this keeps the pairs of less similar texts out that a band has found.
+	Near = 0.7
+
 	hashes = Bands * Rows
 
 	// maxShingles bounds the time for a text: 30 ms. Later words are ignored.

@@ -103,6 +103,7 @@ func TestJaccard(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	type class struct {
 		pairs, found     int
+		near             int // found, and with an estimate from Near on
 		theory, sum, sq2 float64
 	}
 	var classes [10]class
@@ -115,6 +116,9 @@ func TestJaccard(t *testing.T) {
 			c.found++
 		}
 		off := Similarity(&x, &y) - want
+		if sharesBand(&x, &y) && want+off >= Near {
+			c.near++
+		}
 		c.sum += off
 		c.sq2 += off * off
 		c.theory += 1 - math.Pow(1-math.Pow(want, Rows), Bands)
@@ -124,9 +128,12 @@ func TestJaccard(t *testing.T) {
 			continue
 		}
 		n := float64(c.pairs)
-		t.Logf("similarity %.1f to %.1f: %d pairs, with an equal band %.3f (theory %.3f), error of the estimate %.4f, "+
-			"root of its mean square %.4f", float64(i)/10, float64(i+1)/10, c.pairs, float64(c.found)/n, c.theory/n,
-			c.sum/n, math.Sqrt(c.sq2/n))
+		t.Logf("similarity %.1f to %.1f: %d pairs, with an equal band %.3f (theory %.3f), near %.3f, error of the "+
+			"estimate %.4f, root of its mean square %.4f", float64(i)/10, float64(i+1)/10, c.pairs, float64(c.found)/n,
+			c.theory/n, float64(c.near)/n, c.sum/n, math.Sqrt(c.sq2/n))
+		if share := float64(c.near) / n; i < 6 && share > 0.02 || i >= 8 && share < 0.95 {
+			t.Errorf("class %d: %.3f are near", i, share)
+		}
 		if d := float64(c.found)/n - c.theory/n; math.Abs(d) > 4*math.Sqrt(0.25/n) {
 			t.Errorf("class %d: %d of %d found, want %.0f", i, c.found, c.pairs, c.theory)
 		}

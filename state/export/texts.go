@@ -19,8 +19,8 @@ import (
 // writes the texts of the kept ones.
 //
 // Copies are pages with equal main texts, and revisits, whose body is that of a page. With DedupNear so are pages whose
-// MinHash signatures have an equal band and a similarity of nearLeast or more, and copies of copies. The kept copy is
-// the one with the shortest URL, of these the first in the order of bytes, and of several captures of it the latest.
+// MinHash signatures have an equal band and a similarity of minhash.Near or more, and copies of copies. The kept copy
+// is the one with the shortest URL, of these the first in the order of bytes, and of several captures of it the latest.
 
 // Dedup says which pages are copies.
 type Dedup string
@@ -31,13 +31,8 @@ const (
 	DedupNear  Dedup = "near"
 )
 
-const (
-	// nearLeast is the estimated similarity from which pages are copies. The bands find most pairs from 0.75 on, as
-	// those of FineWeb do; this keeps the pairs of less similar pages out that a band has found by chance.
-	nearLeast = 0.7
-	// nearLeaders bounds the different texts of a band with which each other text of this band is compared.
-	nearLeaders = 64
-)
+// nearLeaders bounds the different texts of a band with which each other text of this band is compared.
+const nearLeaders = 64
 
 // Subdirectories of the target.
 const (
@@ -314,7 +309,7 @@ func (t *textJoin) linkBand(c *clusters, band int) error {
 		l := leader{n: binary.BigEndian.Uint64(rec), sign: minhash.Signature(rec[8:])}
 		alone := true
 		for i := range leaders {
-			if minhash.Similarity(&leaders[i].sign, &l.sign) >= nearLeast {
+			if minhash.Similarity(&leaders[i].sign, &l.sign) >= minhash.Near {
 				alone = false
 				err = errors.Join(err, c.link(l.n, leaders[i].n))
 			}
