@@ -64,6 +64,7 @@ type crawler struct {
 	fetcher      *fetcher.Fetcher
 	pages        *visit.Stage
 	content      *contents.Store
+	earlier      *earlier // nil without Output.Since
 	render       *render.Stage
 	walk         *walkers.Leader
 	node         *node.Node

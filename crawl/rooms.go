@@ -63,6 +63,9 @@ func (c *crawler) dirOptions() dirs.Options {
 	if cl := o.Cluster; cl != nil {
 		opt.Table, opt.Node, opt.Secret = cl.Table, cl.Node, cl.Secret
 	}
+	if c.earlier != nil {
+		opt.Since, opt.Secret = true, c.earlier.secret
+	}
 	return opt
 }
 

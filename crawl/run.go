@@ -301,6 +301,10 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.opt.tests.tune != nil {
 		c.opt.tests.tune(&c.plan)
 	}
+	if err = c.openSince(); err != nil {
+		return nil, err
+	}
+	defer c.earlier.close()
 	directories := dirs.New(c.Saved, c.dirOptions())
 	if err = directories.Take(); err != nil {
 		return nil, err

@@ -18,10 +18,7 @@ import (
 func (c *crawler) openStructures(m *state.Manifest) error {
 	c.budgets.OpenCache()
 	c.seen.OpenCaches()
-	stars, err := c.budgets.StarOptions()
-	if err == nil {
-		stars.Priors, _, err = admit.ReadRanks(c.opt.Disk.FS, c.opt.Budgets.DomainRanks, c.Saved.PLDKey)
-	}
+	stars, err := c.starOptions()
 	if err != nil {
 		return err
 	}
@@ -83,5 +80,14 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	}
 	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.OpenMerger(), c.check.OpenMerger(),
 		c.requests.OpenMerger()})
-	return c.content.Open(m)
+	return c.openContents(m)
+}
+
+// starOptions returns the options of STAR, with the prior in-degrees.
+func (c *crawler) starOptions() (star.Options, error) {
+	opt, err := c.budgets.StarOptions()
+	if err == nil {
+		opt.Priors, _, err = admit.ReadRanks(c.opt.Disk.FS, c.opt.Budgets.DomainRanks, c.PLDKey)
+	}
+	return opt, err
 }

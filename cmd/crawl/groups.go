@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drumbeat/cmd/flags"
@@ -155,6 +156,7 @@ func (c *resourceFlags) apply(limits *crawl.LimitsOptions, o *crawl.DiskOptions)
 type outputFlags struct {
 	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
+	Since           []string      `group:"output" sep:"none" placeholder:"DIR"`
 	Usage           usageParts    `group:"output" type:"parts" placeholder:"PARTS"`
 	TDMRep          bool          `group:"output" name:"tdmrep"`
 	Simhash         bool          `group:"output"`
@@ -171,7 +173,10 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
 	o.Usage = state.Usages{Search: state.Usage(c.Usage.Search), AIInput: state.Usage(c.Usage.AIInput),
 		AITrain: state.Usage(c.Usage.AITrain)}
-	o.TDMRep = c.TDMRep
+	o.TDMRep, o.Since = c.TDMRep, nil
+	for _, dirs := range c.Since {
+		o.Since = append(o.Since, flags.Clean(strings.Split(dirs, ",")))
+	}
 	o.RollEvery, o.ArchiveRobots, o.ArchiveDNS, o.OutMode = c.RollEvery, c.Store.Robots, c.Store.DNS, c.OutMode.Wide()
 	o.CrawlLog, o.WARCFormat, o.WARCLevel = state.LogLevel(c.CrawlLog), warc.Gzip, warc.LevelFast
 	if c.WARC.Format == "zst" {

@@ -74,6 +74,13 @@ func (c *Command) checkNumbers() error {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
+	switch {
+	case len(c.Since) == 0:
+	case c.Store.Kind != "warc" || c.ContentSeen != "record":
+		return errors.New("--since is for --store warc with --content-seen record")
+	case c.Node != nil:
+		return errors.New("--since is not for a node of a cluster")
+	}
 	if b := &c.Budget; b.Max < b.Default {
 		return fmt.Errorf("--budget: max=%d is less than default=%d", b.Max, b.Default)
 	}

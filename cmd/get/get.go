@@ -117,13 +117,13 @@ func (f *finder) open() (*warc.StoredRecord, error) {
 func (f *finder) original(url string, date time.Time) (*warc.StoredRecord, error) {
 	of := f.url
 	f.at, f.whole = date, true
-	if err := f.find(url); err != nil {
+	err := f.find(url)
+	if err != nil && (len(f.damage) > 0 || f.best != nil) {
 		return nil, fmt.Errorf("get: the record of %s is a revisit; its body belongs to %s: %w", of, url, err)
 	}
-	if !f.best.Time.Equal(date) {
-		return nil,
-			fmt.Errorf("get: the record of %s is a revisit; its body belongs to %s at %s, which is in no index", of,
-				url, date.Format(time.RFC3339))
+	if f.best == nil || !f.best.Time.Equal(date) {
+		return nil, fmt.Errorf("get: the record of %s is a revisit; its body belongs to %s at %s, which is in no "+
+			"index; if the crawl began with --since, the earlier crawl has it", of, url, date.Format(time.RFC3339))
 	}
 	return f.open()
 }

@@ -421,7 +421,8 @@ func (c *Store) pass(ctx context.Context, early bool) (int, error) {
 }
 
 // Open makes the Store ready for a run, once Drum is open.
-func (c *Store) Open(m *state.Manifest) error {
+// earlier are the stores whose bodies a new crawl takes.
+func (c *Store) Open(m *state.Manifest, earlier []Earlier) error {
 	c.passEnded.Store(int64(c.run.Uptime()))
 	c.merges = &pass.Merger{
 		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.Drum.Full, Pending: c.waiting,
@@ -429,7 +430,16 @@ func (c *Store) Open(m *state.Manifest) error {
 		Cost:  func() time.Duration { return c.Drum.Stats().PredictedEarly },
 		Early: c.due, Starving: func() bool { return false }, Wake: c.wakeContent,
 	}
-	return c.fill(m)
+	if m != nil || c.opt.Seen == state.ContentOff || len(earlier) == 0 {
+		return c.fill(m)
+	}
+	if err := c.takeEarlier(earlier); err != nil {
+		return err
+	}
+	if err := c.fill(m); err != nil {
+		return err
+	}
+	return c.filterEarlier(earlier)
 }
 
 // Run runs the passes of the store until ctx ends.

@@ -29,7 +29,8 @@ type Options struct {
 	Accept func(m *state.Manifest) error
 
 	// Table and Node say which node of a cluster this crawl is; a nil Table: it has one node. Secret is the
-	// cluster's.
+	// cluster's, or with Since that of earlier crawls, which a new crawl takes.
+	Since  bool
 	Table  *cluster.Table
 	Node   int
 	Secret weburl.Secret

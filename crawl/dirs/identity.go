@@ -28,7 +28,7 @@ func (d *Opener) Open() (frozen state.Frozen, _ error) {
 	for _, err := range bad {
 		d.opt.Log.Error("a manifest is unusable: using a copy", "error", err, "checkpoint", m.Gen)
 	}
-	if d.opt.Table != nil && m == nil {
+	if (d.opt.Table != nil || d.opt.Since) && m == nil {
 		if err := s.HealCopies(state.SecretName, state.SecretFile(d.opt.Secret)); err != nil {
 			return frozen, fmt.Errorf("crawl: write the hash secret: %w", err)
 		}
@@ -36,6 +36,10 @@ func (d *Opener) Open() (frozen state.Frozen, _ error) {
 	secret, err := s.OpenSecret(m)
 	if err != nil {
 		return frozen, err
+	}
+	if d.opt.Since && secret != d.opt.Secret {
+		return frozen, fmt.Errorf("crawl: a crawl takes the bodies of earlier ones when it begins, and this one began "+
+			"without them: leave out --since, or begin a crawl in another directory: %w", state.ErrIncompatible)
 	}
 	s.Hasher = weburl.NewHasher(secret)
 	if err := s.OpenSuffixes(d.opt.Private, m != nil); err != nil {

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -30,6 +31,10 @@ type Output struct {
 	// ContentSeen says what happens to bodies seen before; "": ContentRecord. ContentRecord without Store is
 	// ContentOff.
 	ContentSeen state.ContentSeen
+	// Since are the directories of earlier crawls on Disk.FS, each list those of one. A new crawl takes the bodies that
+	// they have stored: its pages with such a body become revisit records. They need ContentRecord. Later runs of the
+	// crawl may name them, too, which changes nothing.
+	Since [][]string
 	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
 	NoArchive, NoIndex state.Archive
 	// Usage says what becomes of responses whose sites refuse a use of them.
@@ -53,8 +58,11 @@ func (o *Output) Defaults() {
 	setDefault(&o.WARCFileBytes, 1_000_000_000)
 }
 
-// Validate returns an error if the level of the log is unknown.
+// Validate returns an error if the level of the log is unknown, or if Since has no use.
 func (o *Output) Validate() error {
+	if seen := o.ContentSeen; len(o.Since) > 0 && (!o.Store || seen != "" && seen != state.ContentRecord) {
+		return errors.New("crawl: the bodies of earlier crawls are for a crawl that writes revisit records")
+	}
 	switch o.CrawlLog {
 	case "", state.LogOff, state.LogErrors, state.LogAll:
 		return nil
