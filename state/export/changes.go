@@ -119,6 +119,15 @@ func fillChanges(j *job) (err error) {
 	if j.opt.Texts {
 		f.texts = newTextScan(j)
 	}
+	if c := j.opt.carry; c != nil {
+		ready, err := c.begin(j)
+		if err != nil {
+			return err
+		}
+		if ready {
+			f.skip = c.at.whole
+		}
+	}
 	if err := f.scan(); err != nil {
 		return err
 	}
@@ -153,35 +162,65 @@ func (f *feed) batchOf(v *visit) int {
 // visits finds the changes.
 func (f *feed) visits() error {
 	f.j.meter.Set("sorting visits")
+	c := f.j.opt.carry
 	var page pageNow
+	var url uint64
 	last := int64(0) // time of the last change
-	return f.each(0, func(v *visit, rec []byte, first bool) error {
+	begun := false
+	put := func() error {
+		if c == nil || !begun {
+			return nil
+		}
+		return c.put(url, &page, last)
+	}
+	err := f.each(0, func(v *visit, rec []byte, first bool) error {
 		if first {
-			page.reset()
-			last = 0
-		}
-		what := page.take(v)
-		if v.numbers[visitStatus] == http.StatusNotModified {
-			v.texts[visitDigest] = page.digest
-		}
-		if f.texts != nil {
-			if err := f.texts.body(v); err != nil {
+			err := put()
+			begun, url, last = true, binary.BigEndian.Uint64(rec), 0
+			if page.reset(); err == nil && c != nil {
+				err = c.seek(url, &page, &last)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		if what == changeNone || what == changeUnchanged && !f.j.opt.Unchanged {
-			return nil
-		}
-		before := last
-		if what != changeUnchanged {
-			last = v.at
-		}
-		batch := f.batchOf(v)
-		if batch == batchNone || v.at < f.since {
-			return nil
-		}
-		return f.add(batch, binary.BigEndian.Uint64(rec), what, v, before)
+		return f.visit(v, url, &page, &last)
 	})
+	if err == nil {
+		err = put()
+	}
+	if err == nil && c != nil {
+		err = c.end(&f.now)
+	}
+	return err
+}
+
+// visit takes a visit to a URL.
+func (f *feed) visit(v *visit, url uint64, page *pageNow, last *int64) error {
+	batch := f.batchOf(v)
+	if batch == batchNone && f.skip != nil {
+		return nil // carry has it
+	}
+	what := page.take(v)
+	if v.numbers[visitStatus] == http.StatusNotModified {
+		v.texts[visitDigest] = page.digest
+	}
+	if f.texts != nil {
+		if err := f.texts.body(v); err != nil {
+			return err
+		}
+	}
+	if what == changeNone || what == changeUnchanged && !f.j.opt.Unchanged {
+		return nil
+	}
+	before := *last
+	if what != changeUnchanged {
+		*last = v.at
+	}
+	if batch == batchNone || v.at < f.since {
+		return nil
+	}
+	return f.add(batch, url, what, v, before)
 }
 
 // add adds a row, unless it comes before the position.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,7 +58,7 @@ func (j *job) markNow() (m mark, err error) {
 	// No state names the file of a long body before it is complete, but its serial is taken.
 	for dir := range j.Out.Paths {
 		names, err := j.Out.FS.List(j.Out.Path(dir, "warc"))
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return m, fmt.Errorf("export: list WARC files: %w", err)
 		}
 		for _, name := range names {
@@ -105,6 +106,12 @@ func (m *mark) covers(name string, offset int64) bool {
 		return uint64(offset) < m.open[i].size && erasure == m.open[i].erasure
 	}
 	return serial < m.serial
+}
+
+// whole tells whether all records of a file were there at the mark.
+func (m *mark) whole(name string) bool {
+	serial, _, _ := serialOf(name)
+	return serial < m.serial && m.find(serial) < 0
 }
 
 func (m *mark) equal(to *mark) bool {

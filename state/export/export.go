@@ -76,7 +76,8 @@ type Options struct {
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 
-	site func(*job) error // for Site and Coverage
+	site  func(*job) error // for Site and Coverage
+	carry *carry           // for Follow
 }
 
 // Report says what Run wrote.

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"drumbeat/disk"
@@ -25,16 +26,27 @@ func Follow(ctx context.Context, opt Options, each func(*Report)) error {
 	if match.Set.Len() == 0 {
 		return state.NoCrawl(opt.Dirs[0])
 	}
+	if !opt.Texts { // which need all bodies, for revisits
+		opt.carry = new(carry)
+		defer func() {
+			// An error leaves files that the next export removes.
+			_ = opt.carry.close()
+			_ = opt.FS.Remove(opt.TempDir)
+		}()
+	}
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	first, last := true, ""
 	for {
 		stamp, err := state.ManifestStamp(match.Set)
 		if err == nil && (first || stamp != last) {
-			first, last = false, stamp
 			var rep *Report
-			if rep, err = Run(ctx, opt); err == nil {
-				opt.Token, opt.Begin = rep.Token, nil
+			rep, err = Run(ctx, opt)
+			switch {
+			case errors.Is(err, state.ErrErasing): // it is about to end, or the next start of the crawl ends it
+				err = nil
+			case err == nil:
+				first, last, opt.Token, opt.Begin = false, stamp, rep.Token, nil
 				each(rep)
 			}
 		}

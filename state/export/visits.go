@@ -22,6 +22,8 @@ type visitScan struct {
 	lines int64    // of the crawl log
 	// batch, if set, returns visit.batch of a response.
 	batch func(file string, offset int64) int64
+	// skip, if set, says which WARC files are left out, by their names.
+	skip func(name string) bool
 	// group appends what the records are sorted by before the key of the URL; nil: nothing.
 	group  func(dst, url []byte) []byte
 	sorter *extsort.Sorter
@@ -140,6 +142,9 @@ func (s *visitScan) scan() error {
 
 // index adds the responses of one WARC file.
 func (s *visitScan) index(x *warc.Index) error {
+	if s.skip != nil && s.skip(x.Name) {
+		return nil
+	}
 	var v visit
 	number := int64(len(s.files))
 	s.files = append(s.files, "")
