@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
@@ -130,11 +132,13 @@ func TestPublish(t *testing.T) {
 	differ(t, "rows", fetched, setOf(web.Expected("drumbeat").FetchedURLs()))
 	checkPublishedLists(t, files, rows)
 	checkPublishedTexts(t, globbed(t, segments+"/wet/*.warc.wet.gz"), got, pages)
+	checkPublishedHosts(t, out, rows)
+	checkPublishedMetadata(t, web, globbed(t, segments+"/wat/*.warc.wat.gz"), got, rows)
 
 	plain := t.TempDir() + "/plain"
 	wantExit(t, term.ExitDone, "", append([]string{"publish", "-o", plain, "--no-texts"}, at...)...)
-	if wet := globbed(t, plain+"/crawl-data/DRUMBEAT-*/segments/*/wet"); len(wet) > 0 {
-		t.Errorf("--no-texts made %q", wet)
+	if texts := globbed(t, plain+"/crawl-data/DRUMBEAT-*/segments/*/w[ae]t"); len(texts) > 0 {
+		t.Errorf("--no-texts made %q", texts)
 	}
 }
 
@@ -219,13 +223,15 @@ func checkPublishedLists(t *testing.T, files map[string]string, rows map[string]
 		must(t, err)
 		return string(text)
 	}
-	for _, list := range []string{"warc", "wet", "robotstxt", "non200responses", "cc-index", "cc-index-table"} {
+	for _, list := range []string{"warc", "wet", "wat", "robotstxt", "non200responses", "cc-index", "cc-index-table",
+		"host-index"} {
 		for line := range strings.Lines(unpack(files[base+list+".paths.gz"])) {
 			listed[strings.TrimSuffix(line, "\n")] = true
 		}
 	}
 	for name := range files {
-		if own := strings.Count(name, "/") == 2; own == listed[name] {
+		own := strings.HasPrefix(name, base) && strings.Count(name, "/") == 2
+		if own == listed[name] {
 			t.Errorf("%s is in a list: %v", name, listed[name])
 		}
 	}
@@ -284,6 +290,176 @@ func checkPublishedTexts(t *testing.T, names []string, records map[string]publis
 		}
 	}
 	differ(t, "texts", got, want)
+}
+
+// publishedHost is a row of the host index.
+type publishedHost struct {
+	Surt      string `parquet:"surt_host_name"`
+	Host      string `parquet:"url_host_name"`
+	Domain    string `parquet:"url_host_registered_domain,optional"`
+	F200      int32  `parquet:"fetch_200"`
+	F4xx      int32  `parquet:"fetch_4xx"`
+	F5xx      int32  `parquet:"fetch_5xx"`
+	FGone     int32  `parquet:"fetch_gone"`
+	FPerm     int32  `parquet:"fetch_redirPerm"`
+	FTemp     int32  `parquet:"fetch_redirTemp"`
+	R200      int32  `parquet:"robots_200"`
+	R4xx      int32  `parquet:"robots_4xx"`
+	R5xx      int32  `parquet:"robots_5xx"`
+	RGone     int32  `parquet:"robots_gone"`
+	RPerm     int32  `parquet:"robots_redirPerm"`
+	RTemp     int32  `parquet:"robots_redirTemp"`
+	Lote      int32  `parquet:"fetch_200_lote"`
+	Top       string `parquet:"content_language_top,optional"`
+	TopShare  int32  `parquet:"content_language_top_pct,optional"`
+	Length    int32  `parquet:"warc_record_length_av,optional"`
+	Median    int32  `parquet:"warc_record_length_median,optional"`
+	Bytes     int64  `parquet:"warc_record_length_sum"`
+	Millis    *int32 `parquet:"fetch_time_ms_av,optional"`
+	MedMillis *int32 `parquet:"fetch_time_ms_median,optional"`
+}
+
+// checkPublishedHosts: the host index has a row for each host of the table, with its counts.
+func checkPublishedHosts(t *testing.T, out string, rows map[string]publishedRow) {
+	t.Helper()
+	want := map[string]*publishedHost{}
+	lengths, spoken := map[string][]int32{}, map[string]int32{}
+	for _, r := range rows {
+		h := want[r.Host]
+		if h == nil {
+			h = &publishedHost{Host: r.Host, Domain: r.Domain, Surt: strings.ReplaceAll(r.Reversed, ".", ",")}
+			want[r.Host] = h
+		}
+		of := map[int16][2]*int32{200: {&h.F200, &h.R200}, 404: {&h.FGone, &h.RGone}, 403: {&h.F4xx, &h.R4xx},
+			500: {&h.F5xx, &h.R5xx}, 503: {&h.F5xx, &h.R5xx}, 301: {&h.FPerm, &h.RPerm}, 308: {&h.FPerm, &h.RPerm},
+			302: {&h.FTemp, &h.RTemp}, 303: {&h.FTemp, &h.RTemp}, 307: {&h.FTemp, &h.RTemp}}[r.Status]
+		kind := 0
+		if r.subset == "robotstxt" {
+			kind = 1
+		}
+		*of[kind]++
+		h.Bytes += int64(r.Length)
+		if r.subset == "warc" {
+			lengths[r.Host] = append(lengths[r.Host], r.Length)
+		}
+		if r.Languages != "" {
+			spoken[r.Host]++
+			if h.Top = r.Languages; r.Languages != "eng" {
+				t.Fatalf("%s has the language %s", r.URL, r.Languages) // the test counts English alone
+			}
+			h.TopShare = 100
+		}
+	}
+	last, timed := "", 0
+	for _, name := range globbed(t, out+"/host-index/crawl=*/*.parquet") {
+		list, err := parquet.ReadFile[publishedHost](name)
+		must(t, err)
+		for _, got := range list {
+			w := want[got.Host]
+			if w == nil || got.Surt <= last {
+				t.Fatalf("%+v after %s", got, last)
+			}
+			last = got.Surt
+			delete(want, got.Host)
+			if list := lengths[got.Host]; len(list) > 0 {
+				slices.Sort(list)
+				sum := int64(0)
+				for _, n := range list {
+					sum += int64(n)
+				}
+				w.Length, w.Median = int32(sum/int64(len(list))), list[len(list)/2]
+			}
+			if got.Millis != nil && *got.Millis >= 0 && got.MedMillis != nil && *got.MedMillis >= 0 {
+				timed++
+			}
+			w.Millis, w.MedMillis = got.Millis, got.MedMillis
+			if got != *w {
+				t.Errorf("%+v, want %+v", got, *w)
+			}
+		}
+	}
+	if len(want) > 0 || timed == 0 {
+		t.Errorf("%d hosts are missing; %d have a latency", len(want), timed)
+	}
+}
+
+// publishedWAT is the JSON of a WAT record.
+type publishedWAT struct {
+	Container struct{ Filename, Offset string }
+	Envelope  struct {
+		Header  map[string]any `json:"WARC-Header-Metadata"`
+		Payload struct {
+			Response struct {
+				Message struct{ Version, Status, Reason string } `json:"Response-Message"`
+				Headers map[string]any
+				Page    *struct {
+					Head  struct{ Title string }
+					Links []struct{ Path, URL string }
+				} `json:"HTML-Metadata"`
+			} `json:"HTTP-Response-Metadata"`
+		} `json:"Payload-Metadata"`
+	}
+}
+
+// checkPublishedMetadata: WAT has each response of the subset warc: its place, the fields of its record and head, and
+// the links of its page as an HTML parser finds them.
+func checkPublishedMetadata(t *testing.T, web *simweb.Web, names []string, records map[string]publishedRecord,
+	rows map[string]publishedRow) {
+	t.Helper()
+	got, want, links := map[string]bool{}, map[string]bool{}, 0
+	for _, name := range names {
+		must(t, warc.ReadFile(disk.OS(), name, 4<<20, func(r *warc.Record) error {
+			if r.Type() != "metadata" {
+				return nil
+			}
+			url, of := r.Get("WARC-Target-URI"), records[r.Get("WARC-Refers-To")]
+			got[url] = true
+			var w publishedWAT
+			unmarshal(t, r.Block, &w)
+			e, row := &w.Envelope, rows[url]
+			resp := &e.Payload.Response
+			if of.url != url || of.subset != "warc" || r.Get("Content-Type") != "application/json" ||
+				e.Header["WARC-Record-ID"] != of.id || e.Header["WARC-Target-URI"] != url ||
+				w.Container.Filename != filepath.Base(row.File) || w.Container.Offset != fmt.Sprint(row.Offset) ||
+				resp.Message.Status != "200" || resp.Headers["Server"] != "simweb" ||
+				(resp.Page != nil) != (row.Detected == "text/html") {
+				t.Errorf("%.2000s of %+v", r.Block, row)
+			}
+			if resp.Page == nil {
+				return nil
+			}
+			page, _ := web.Page(url)
+			doc, err := html.Parse(bytes.NewReader(page.Body))
+			must(t, err)
+			hrefs, found := map[string]bool{}, map[string]bool{}
+			for n := range doc.Descendants() {
+				for _, a := range n.Attr {
+					if n.DataAtom == atom.A && a.Key == "href" && strings.TrimSpace(a.Val) != "" {
+						hrefs[strings.TrimSpace(a.Val)] = true
+					}
+				}
+			}
+			for _, l := range resp.Page.Links {
+				if l.Path == "A@/href" {
+					found[l.URL] = true
+				}
+			}
+			links += len(found)
+			differ(t, "links of "+url, found, hrefs)
+			if resp.Page.Head.Title == "" {
+				t.Errorf("%s has no title", url)
+			}
+			return nil
+		}))
+	}
+	for _, r := range records {
+		if r.subset == "warc" && r.kind == "response" {
+			want[r.url] = true
+		}
+	}
+	if differ(t, "metadata", got, want); links < 1000 {
+		t.Errorf("%d links", links)
+	}
 }
 
 // TestPublishResumes: a process that ends at any operation leaves no output, and the next one continues: the

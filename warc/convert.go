@@ -34,6 +34,7 @@ type Conversions struct {
 var (
 	beginConversion = newFragment("WARC/1.1\r\nWARC-Type: conversion\r\nWARC-Target-URI: ", blockFinal)
 	typeText        = newFragment("\r\nContent-Type: text/plain\r\nContent-Length: ", 0)
+	typeJSON        = newFragment("\r\nContent-Type: application/json\r\nContent-Length: ", 0)
 )
 
 // NewConversions begins a file, whose name and whose further values go into the warcinfo record. random is the
@@ -46,18 +47,23 @@ func NewConversions(out io.Writer, file string, info []Field, now time.Time, ran
 }
 
 // Write appends a record. Control characters of values become spaces.
-func (c *Conversions) Write(x *Conversion) error {
+func (c *Conversions) Write(x *Conversion) error { return c.record(beginConversion, typeText, x) }
+
+// WriteMetadata appends a metadata record about a response; its Text is JSON. Files of such records are called WAT.
+func (c *Conversions) WriteMetadata(x *Conversion) error { return c.record(beginMetadata, typeJSON, x) }
+
+func (c *Conversions) record(begin, contentType *fragment, x *Conversion) error {
 	e := c.e
 	e.url = appendURL(e.url[:0], x.URL)
 	e.setDate(x.Date)
-	e.begin(beginConversion)
+	e.begin(begin)
 	e.ownID()
 	e.text = appendValue(append(e.text, "\r\nWARC-Refers-To: "...), x.RefersTo)
 	if x.Languages != "" {
 		e.text = appendValue(append(e.text, "\r\nWARC-Identified-Content-Language: "...), x.Languages)
 	}
 	c.p.buf = c.p.buf[:0]
-	e.member(&c.p, typeText, nil, x.Text, false)
+	e.member(&c.p, contentType, nil, x.Text, false)
 	err := c.write(c.p.buf)
 	c.p.Release()
 	return err

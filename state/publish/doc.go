@@ -8,10 +8,12 @@
 //	crawl-data/NAME/segments/SEGMENT/crawldiagnostics/  other responses, revisits, and metadata without a response
 //	crawl-data/NAME/segments/SEGMENT/robotstxt/         exchanges of robots.txt
 //	crawl-data/NAME/segments/SEGMENT/wet/               texts of the pages in warc/
+//	crawl-data/NAME/segments/SEGMENT/wat/               heads and links of the responses in warc/, as JSON
 //	crawl-data/NAME/*.paths.gz                          the files of each kind
 //	crawl-data/NAME/SHA256SUMS                          checksums of all other files, as sha256sum -c reads them
 //	cc-index/collections/NAME/indexes/                  CDXJ in blocks (ZipNum), with cluster.idx
 //	cc-index/table/cc-main/warc/crawl=NAME/subset=*/    the columnar index, Parquet
+//	host-index/crawl=NAME/                              the host index, Parquet
 //
 // A WARC file of the crawl becomes a file of the same name in each subset that has records of it; a segment has
 // segmentVolumes of them. Request and metadata records follow their response. Records are copied as they are, with
@@ -25,7 +27,7 @@
 //
 // A repeated Run with the same checkpoint and options keeps the files of each WARC file that is complete; with
 // others it starts over. TempDir has publish.json, which names them; volumes/, which has for each complete WARC file
-// its files with their checksums, and the lines of the index; and tree/, which becomes Target.
+// its files with their checksums, and the lines of the indexes; and tree/, which becomes Target.
 //
 // # Memory, disk, concurrency
 //

@@ -22,8 +22,6 @@ import (
 const (
 	// shardLines is the number of lines of a file of the index, as in Common Crawl's.
 	shardLines = 10e6
-	// tableRows is the number of rows of a file of the table, some 300 MB.
-	tableRows = 4e6
 )
 
 // indexer writes the sorted index and the table of it.
@@ -41,18 +39,14 @@ type indexer struct {
 	row    []tabular.Value
 }
 
-// tableWriter writes the rows of a subset.
-type tableWriter struct {
-	out   *output
-	rows  *tabular.Writer
-	count int64 // in the open file
-	parts int
-}
-
 // index writes the index and the table of all captures, and returns their files.
 func (j *job) index(ctx context.Context, parts []*part) (_ []file, err error) {
 	sorter := extsort.New(extsort.Options{FS: j.opt.FS, Dir: j.opt.TempDir + "/sort", RAMBytes: j.opt.RAMBytes / 4})
 	x := &indexer{j: j}
+	for s := range x.tables {
+		x.tables[s] = tableWriter{j: j, columns: tableColumns,
+			dir: fmt.Sprintf("cc-index/table/cc-main/warc/crawl=%s/subset=%s", j.report.Name, Subset(s))}
+	}
 	defer func() {
 		for _, o := range []*output{x.shard, x.cluster, x.tables[Pages].out, x.tables[Robots].out,
 			x.tables[Diagnostics].out} {
@@ -66,7 +60,7 @@ func (j *job) index(ctx context.Context, parts []*part) (_ []file, err error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err := addLines(j.opt.FS, sorter, p); err != nil {
+		if err := addLines(j.opt.FS, sorter, p.path+linesSuffix, p.Lines); err != nil {
 			return nil, err
 		}
 	}
@@ -95,14 +89,14 @@ func (j *job) index(ctx context.Context, parts []*part) (_ []file, err error) {
 	return x.files, err
 }
 
-// addLines adds the lines of a WARC file to the sorter, without their newlines.
-func addLines(fsys disk.FS, sorter *extsort.Sorter, p *part) error {
-	f, err := fsys.OpenRead(p.lines)
+// addLines adds the lines of a file to the sorter, without their newlines.
+func addLines(fsys disk.FS, sorter *extsort.Sorter, name string, size int64) error {
+	f, err := fsys.OpenRead(name)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was read
-	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, p.Lines), extsort.MaxRecordBytes)
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), extsort.MaxRecordBytes)
 	for {
 		line, err := in.ReadSlice('\n')
 		if err == io.EOF && len(line) == 0 {
@@ -112,7 +106,7 @@ func addLines(fsys disk.FS, sorter *extsort.Sorter, p *part) error {
 			err = sorter.Add(bytes.TrimSuffix(line, []byte{'\n'}))
 		}
 		if err != nil {
-			return fmt.Errorf("publish: read %s: %w", p.lines, err)
+			return fmt.Errorf("publish: read %s: %w", name, err)
 		}
 	}
 }
@@ -148,19 +142,7 @@ func (x *indexer) add(line []byte) (err error) {
 	if x.row, err = x.j.row(x.row[:0], key, at, c, segment); err != nil {
 		return fmt.Errorf("publish: the row of %.200s: %w", c.URL, err)
 	}
-	t := &x.tables[subset]
-	if t.out == nil {
-		if err := x.beginTable(subset); err != nil {
-			return err
-		}
-	}
-	if err := t.rows.Write(x.row); err != nil {
-		return err
-	}
-	if t.count++; t.count == tableRows {
-		return x.endTable(subset)
-	}
-	return nil
+	return x.tables[subset].write(x.row)
 }
 
 func (x *indexer) endShard() error {
@@ -176,38 +158,14 @@ func (x *indexer) endShard() error {
 	return err
 }
 
-func (x *indexer) beginTable(subset Subset) (err error) {
-	t := &x.tables[subset]
-	if t.out, err = x.j.create(fmt.Sprintf("cc-index/table/cc-main/warc/crawl=%s/subset=%s/part-%05d.parquet",
-		x.j.report.Name, subset, t.parts)); err != nil {
-		return err
-	}
-	t.rows, err = tabular.NewStream(t.out, tabular.Options{Format: tabular.Parquet, Columns: tableColumns,
-		GroupBytes: x.j.opt.RAMBytes / 16})
-	return err
-}
-
-func (x *indexer) endTable(subset Subset) error {
-	t := &x.tables[subset]
-	if t.out == nil {
-		return nil
-	}
-	if err := t.rows.Close(); err != nil {
-		return err
-	}
-	f, err := t.out.close()
-	x.files = append(x.files, f)
-	*t = tableWriter{parts: t.parts + 1}
-	return err
-}
-
 // close ends all files.
 func (x *indexer) close() error {
 	err := x.endShard()
-	for s := range x.tables {
+	for i := range x.tables {
 		if err == nil {
-			err = x.endTable(Subset(s))
+			err = x.tables[i].end()
 		}
+		x.files = append(x.files, x.tables[i].files...)
 	}
 	if err != nil {
 		return err
@@ -219,15 +177,19 @@ func (x *indexer) close() error {
 
 // lists are the files with lists of paths, by the directories of these.
 var lists = []struct{ name, dir string }{
-	{"warc.paths.gz", "warc"}, {"wet.paths.gz", "wet"}, {"robotstxt.paths.gz", "robotstxt"},
+	{"warc.paths.gz", "warc"}, {"wet.paths.gz", "wet"}, {"wat.paths.gz", "wat"}, {"robotstxt.paths.gz", "robotstxt"},
 	{"non200responses.paths.gz", "crawldiagnostics"}, {"cc-index.paths.gz", "collections"},
-	{"cc-index-table.paths.gz", "table"},
+	{"cc-index-table.paths.gz", "table"}, {"host-index.paths.gz", "host-index"},
 }
 
 // listOf returns the directory that tells in which list a file is, and its segment.
 func listOf(name string) (dir, segment string) {
-	if strings.HasPrefix(name, "cc-index/") {
-		return strings.Split(name, "/")[1], ""
+	parts := strings.Split(name, "/")
+	switch parts[0] {
+	case "cc-index":
+		return parts[1], ""
+	case "host-index":
+		return parts[0], ""
 	}
 	segment, subset, _ := placeOf(name)
 	return subset.String(), segment

@@ -97,6 +97,9 @@ func detect(declared mimetype.Type, begin []byte, page bool) string {
 	found := mimetype.Parse(http.DetectContentType(begin)).Essence
 	text := strings.HasPrefix(declared.Essence, "text/") || declared.IsXML() ||
 		strings.HasSuffix(declared.Essence, "json") || strings.HasSuffix(declared.Essence, "javascript")
+	if found == "text/html" { // which browsers, and the crawl, do not take for a page
+		found = "text/plain"
+	}
 	switch {
 	case found == "text/plain" && text, found == "text/xml" && declared.IsXML(),
 		found == "application/octet-stream" && !text && declared.Essence != "":

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Options struct {
 	TempDir   string // on the same file system
 	// Name is the name of the crawl in paths; "": DRUMBEAT, year and week of the checkpoint.
 	Name     string
-	NoTexts  bool   // no WET, and no content_languages
+	NoTexts  bool   // no WET, no WAT, and no content_languages
 	RAMBytes int64  // 0: 256 MiB; at least WorkerBytes
 	Software string // for warcinfo records
 	// Begin, if set, is called before anything is written.
@@ -272,9 +273,13 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	j.meter.Set("index")
-	more, err := j.index(ctx, parts)
+	files, err := j.index(ctx, parts)
+	if err != nil {
+		return err
+	}
+	hosts, err := j.hosts(ctx, parts)
 	if err == nil {
-		err = j.finish(append(more, filesOf(parts)...))
+		err = j.finish(slices.Concat(files, hosts, filesOf(parts)))
 	}
 	j.meter.Complete()
 	return err
@@ -292,7 +297,7 @@ type settings struct {
 
 // settingsVersion rises when the same crawl would give other bytes.
 const (
-	settingsVersion = 1
+	settingsVersion = 3
 	settingsName    = "publish.json"
 )
 

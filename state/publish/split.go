@@ -23,6 +23,7 @@ import (
 	"drumbeat/internal/response"
 	"drumbeat/state/extract"
 	"drumbeat/warc"
+	"drumbeat/weburl"
 )
 
 // Subset is a kind of files.
@@ -34,10 +35,11 @@ const (
 	Robots
 	Diagnostics
 	WET
+	WAT
 	numSubsets
 )
 
-var subsetNames = [numSubsets]string{"warc", "robotstxt", "crawldiagnostics", "wet"}
+var subsetNames = [numSubsets]string{"warc", "robotstxt", "crawldiagnostics", "wet", "wat"}
 
 // String returns the name of the directory.
 func (s Subset) String() string { return subsetNames[s] }
@@ -58,12 +60,19 @@ type file struct {
 // part is what is made of one WARC file. It is written beside the lines of its index when all files are durable.
 type part struct {
 	Source   int64             `json:"source_bytes"`
-	Lines    int64             `json:"lines_bytes"`
+	Lines    int64             `json:"lines_bytes"` // of the index
+	Hosts    int64             `json:"hosts_bytes"` // what the host index is made of
 	Captures [numSubsets]int64 `json:"captures"`
 	Files    []file            `json:"files"`
 
-	lines string // path
+	path string // of the lines, without suffix
 }
+
+// Suffixes of the files of lines.
+const (
+	linesSuffix = ".cdxj"
+	hostsSuffix = ".hosts"
+)
 
 func filesOf(parts []*part) (files []file) {
 	for _, p := range parts {
@@ -124,7 +133,10 @@ type splitter struct {
 	part    *part
 	out     [numSubsets]*output
 	wet     *warc.Conversions
+	wat     *warc.Conversions
 	lines   *disk.Staged
+	hosts   *disk.Staged
+	visit   *visit // of the last capture, whose metadata record follows; nil: none, or its line is written
 
 	info     []byte // block of the warcinfo record
 	infoDate time.Time
@@ -146,7 +158,7 @@ func (j *job) part(ctx context.Context, v *warc.Volume, segment int) (*part, err
 	}
 	if p == nil {
 		s := &splitter{j: j, v: v, r: data.Reader(), data: data, segment: segment,
-			part: &part{Source: data.Size(), lines: marker + ".cdxj"}}
+			part: &part{Source: data.Size(), path: marker}}
 		if err := s.run(ctx); err != nil {
 			return nil, fmt.Errorf("publish: %s: %w", v.File(), err)
 		}
@@ -173,7 +185,7 @@ func (j *job) kept(marker string, size int64) (*part, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	p := &part{lines: marker + ".cdxj"}
+	p := &part{path: marker}
 	if err == nil {
 		err = json.Unmarshal(text, p)
 	}
@@ -183,8 +195,10 @@ func (j *job) kept(marker string, size int64) (*part, error) {
 	if p.Source != size {
 		return nil, nil
 	}
-	if n, err := j.opt.FS.Size(p.lines); err != nil || n != p.Lines {
-		return nil, nil
+	for suffix, bytes := range map[string]int64{linesSuffix: p.Lines, hostsSuffix: p.Hosts} {
+		if n, err := j.opt.FS.Size(p.path + suffix); err != nil || n != bytes {
+			return nil, nil
+		}
 	}
 	for _, f := range p.Files {
 		if n, err := j.opt.FS.Size(j.opt.TempDir + "/" + treeDir + "/" + f.Path); err != nil || n != f.Bytes {
@@ -217,11 +231,16 @@ func (s *splitter) run(ctx context.Context) (err error) {
 				o.Abort()
 			}
 		}
-		if s.lines != nil {
-			s.lines.Abort()
+		for _, f := range []*disk.Staged{s.lines, s.hosts} {
+			if f != nil {
+				f.Abort()
+			}
 		}
 	}()
-	if s.lines, err = disk.Stage(s.j.opt.FS, s.part.lines); err != nil {
+	if s.lines, err = disk.Stage(s.j.opt.FS, s.part.path+linesSuffix); err != nil {
+		return err
+	}
+	if s.hosts, err = disk.Stage(s.j.opt.FS, s.part.path+hostsSuffix); err != nil {
 		return err
 	}
 	at := int64(0) // all before it is copied
@@ -245,6 +264,9 @@ func (s *splitter) run(ctx context.Context) (err error) {
 	})
 	if err == nil {
 		err = s.others(at, size, Diagnostics)
+	}
+	if err == nil {
+		err = s.endVisit()
 	}
 	if err == nil { // an outage is no damage
 		err = s.j.RemoteFailed()
@@ -271,11 +293,27 @@ func (s *splitter) close() error {
 		}
 		s.part.Files = append(s.part.Files, f)
 	}
-	s.part.Lines = s.lines.Size()
-	if err := s.lines.End(); err != nil {
-		return err
+	s.part.Lines, s.part.Hosts = s.lines.Size(), s.hosts.Size()
+	for _, f := range []*disk.Staged{s.lines, s.hosts} {
+		if err := f.End(); err != nil {
+			return err
+		}
+		if err := f.Rename(); err != nil {
+			return err
+		}
 	}
-	return s.lines.Rename()
+	return nil
+}
+
+// endVisit writes the line of the last capture for the host index.
+func (s *splitter) endVisit() error {
+	if s.visit == nil {
+		return nil
+	}
+	s.line = s.visit.append(s.line[:0])
+	s.visit = nil
+	_, err := s.hosts.Write(s.line)
+	return err
 }
 
 func (s *splitter) corrupt(at int64, want, got string) error {
@@ -299,8 +337,9 @@ func (s *splitter) output(to Subset) (*output, error) {
 		return s.out[to], nil
 	}
 	name := s.v.Name + ".warc.gz"
-	if to == WET {
-		name = s.v.Name + ".warc.wet.gz"
+	made := to == WET || to == WAT
+	if made {
+		name = fmt.Sprintf("%s.warc.%s.gz", s.v.Name, to)
 	}
 	o, err := s.j.create(fmt.Sprintf("%s/%s/%s", s.j.segment(s.segment), to, name))
 	if err != nil {
@@ -308,9 +347,14 @@ func (s *splitter) output(to Subset) (*output, error) {
 	}
 	s.out[to] = o
 	random := s.j.random(o.path)
-	if to == WET {
-		s.wet, err = warc.NewConversions(o, name, []warc.Field{{Name: "software", Value: s.j.opt.Software},
+	if made {
+		w, err := warc.NewConversions(o, name, []warc.Field{{Name: "software", Value: s.j.opt.Software},
 			{Name: "isPartOf", Value: s.j.report.Name}}, s.infoDate, random)
+		if to == WET {
+			s.wet = w
+		} else {
+			s.wat = w
+		}
 		return o, err
 	}
 	block := fmt.Appendf(s.info[:len(s.info):len(s.info)], "isPartOf: %s\r\n", s.j.report.Name)
@@ -351,6 +395,11 @@ func (s *splitter) others(from, end int64, next Subset) error {
 			r.to = next
 		case rec.Get("WARC-Concurrent-To") != "":
 			r.to = s.last
+			if rec.Type() == "metadata" && s.visit != nil {
+				var meta []byte
+				meta, err = io.ReadAll(io.LimitReader(block, warc.MaxSifted))
+				s.visit.meta(meta)
+			}
 		}
 		list = append(list, r)
 		return err
@@ -377,6 +426,9 @@ func (s *splitter) others(from, end int64, next Subset) error {
 func (s *splitter) capture(x *warc.Indexed, to Subset) error {
 	c := &captured{URL: x.URL, MIME: x.MIME, Status: fmt.Sprint(x.Status), Redirect: x.Redirect,
 		Digest: strings.TrimPrefix(x.Digest, "sha1:"), Truncated: x.Truncated}
+	if err := s.endVisit(); err != nil {
+		return err
+	}
 	if err := s.examine(x, to, c); err != nil {
 		return err
 	}
@@ -390,9 +442,14 @@ func (s *splitter) capture(x *warc.Indexed, to Subset) error {
 		return nil // a rendered page or a DNS answer
 	}
 	c.Filename, c.Offset, c.Length = s.out[to].path, fmt.Sprint(offset), fmt.Sprint(x.Length)
-	s.line, err = c.append(s.line[:0], x.Time)
-	if err == nil {
-		_, err = s.lines.Write(s.line)
+	if s.line, err = c.append(s.line[:0], x.Time); err != nil {
+		return err
+	}
+	_, err = s.lines.Write(s.line)
+	host := weburl.TrimDot(weburl.Split([]byte(x.URL)).Host)
+	s.visit = &visit{host: string(host), to: to, status: x.Status, length: x.Length, language: c.Languages}
+	if err == nil && to == Pages && !s.j.opt.NoTexts {
+		err = s.describe(x, c)
 	}
 	return err
 }

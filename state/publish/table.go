@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,53 @@ var tableColumns = []tabular.Column{
 	{Name: "warc_record_offset", Type: tabular.Int64, Bits: 32},
 	{Name: "warc_record_length", Type: tabular.Int64, Bits: 32},
 	{Name: "warc_segment", Type: tabular.String, Few: true},
+}
+
+// tableRows is the number of rows of a file of a table, some 300 MB.
+const tableRows = 4e6
+
+// tableWriter writes a table to files in a directory of the tree.
+type tableWriter struct {
+	j       *job
+	dir     string
+	columns []tabular.Column
+	files   []file // that are complete
+	out     *output
+	rows    *tabular.Writer
+	count   int64 // of rows in the open file
+}
+
+// write adds a row.
+func (t *tableWriter) write(row []tabular.Value) (err error) {
+	if t.out == nil {
+		if t.out, err = t.j.create(fmt.Sprintf("%s/part-%05d.parquet", t.dir, len(t.files))); err != nil {
+			return err
+		}
+		if t.rows, err = tabular.NewStream(t.out, tabular.Options{Format: tabular.Parquet, Columns: t.columns,
+			GroupBytes: t.j.opt.RAMBytes / 16}); err != nil {
+			return err
+		}
+	}
+	if err := t.rows.Write(row); err != nil {
+		return err
+	}
+	if t.count++; t.count == tableRows {
+		return t.end()
+	}
+	return nil
+}
+
+// end ends the open file.
+func (t *tableWriter) end() error {
+	if t.out == nil {
+		return nil
+	}
+	if err := t.rows.Close(); err != nil {
+		return err
+	}
+	f, err := t.out.close()
+	t.files, t.out, t.count = append(t.files, f), nil, 0
+	return err
 }
 
 // row appends the row of a capture in a segment.
