@@ -31,7 +31,7 @@ func TestDuckDB(t *testing.T) {
 		append(flags, "--simhash", "--usage=ai-train=mark", "--tdmrep", "--seeds", cmdtest.SeedFile(t, web),
 			"--dir="+tmp+"/d")...)
 	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates",
-		"robots", "host-ranks"} {
+		"robots", "host-ranks", "reputation"} {
 		args := append([]string{"export"}, strings.Fields(kind)...)
 		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
 	}

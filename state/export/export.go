@@ -38,6 +38,8 @@ const (
 	HostEdges Kind = "host-edges"
 	HostRanks Kind = "host-ranks"
 	PLDRanks  Kind = "pld-ranks"
+
+	Reputation Kind = "reputation"
 )
 
 // Arc is a format of PLDEdges, HostEdges and Links alone: edges as numbers of nodes, and numbers and names of the
@@ -170,6 +172,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return rankTable("host"), true
 	case PLDRanks:
 		return rankTable("pld"), true
+	case Reputation:
+		return reputationTable(), true
 	case Sample:
 		return sampleTable(), true
 	case Index:
