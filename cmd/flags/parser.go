@@ -108,8 +108,9 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
 		kong.Vars{"defaultDir": DefaultDir, "defaultAgent": DefaultAgent, "preset": "none",
-			"presets": "none,survey,archive,site,own-site", "tables": "plds,pld-edges,pld-ranks,hosts,host-edges,host-ranks," +
-				"reputation,pages,links,state,changes,refused,queue,robots,near-duplicates,texts,sample,wacz"},
+			"presets": "none,survey,archive,site,own-site", "tables": "plds,pld-edges,pld-ranks,hosts," +
+				"host-edges,host-ranks,reputation,pages,links,state,changes,refused,queue,robots,near-duplicates," +
+				"texts,sample,wacz"},
 		kong.PostBuild(nameEnvironment),
 		kong.PostBuild(addHelp),
 		kong.ExplicitGroups(Groups[:]),
