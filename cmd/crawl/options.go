@@ -79,7 +79,7 @@ func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, err
 	_, err4 := admit.ReadTrusted(disk.OS(), c.Budget.Trusted, key)
 	_, _, err5 := admit.ReadRanks(disk.OS(), c.Ranks, key)
 	if err5 != nil {
-		err5 = term.Usage(err5)
+		err5 = term.Usage(fmt.Errorf("--ranks %s: %w", c.Ranks, errors.Unwrap(err5)))
 	}
 	return scoping, errors.Join(err1, err2, err3, err4, err5)
 }
