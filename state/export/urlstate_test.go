@@ -232,3 +232,21 @@ func TestExportState(t *testing.T) {
 		}
 	})
 }
+
+// TestExportNothingStored: a note says that visits are missing if the crawl stores no pages.
+func TestExportNothingStored(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		web, fs := newLivingWeb(), memfs.New(*testworld.Seed)
+		opt := livingOptions(t, web, fs)
+		opt.Output.Store, opt.Limits.MaxTime = false, time.Hour
+		crawltest.MustRun(t, t.Context(), opt)
+		for _, kind := range []export.Kind{export.URLs, export.Changes} {
+			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind,
+				Format: tabular.JSONL, Target: string(kind), TempDir: "tmp"})
+			must(t, err)
+			if len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "--store none") {
+				t.Errorf("%s: notes %q", kind, rep.Notes)
+			}
+		}
+	})
+}

@@ -123,6 +123,9 @@ func (s *visitScan) scan() error {
 	if err := j.noteAbsent(); err != nil {
 		return err
 	}
+	if st.Counts.Captures == 0 && j.Manifest.Accounts.Counters[state.CountResponses] > 0 {
+		j.note("the crawl stores no pages (--store none), so visits are missing")
+	}
 	j.meter.Set("indexes")
 	if err := warc.WalkIndexes(j.WARCFiles(), st, s.index); err != nil {
 		return err
