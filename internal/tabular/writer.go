@@ -385,10 +385,10 @@ type partOutput struct{ w *Writer }
 
 func (o partOutput) Write(p []byte) (int, error) {
 	w := o.w
-	w.size += int64(len(p))
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), max(0, bufferBytes-len(w.buf)))
 		w.buf = append(w.buf, rest[:n]...)
+		w.size += int64(n) // before flush, which writes at size less the length of buf
 		rest = rest[n:]
 		if len(w.buf) >= bufferBytes {
 			if err := w.flush(); err != nil {

@@ -271,6 +271,32 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestDictionaryAcrossBuffers has a dictionary that crosses the ends of the buffer of a part: the library writes
+// dictionaries at once, and other pages in short blocks.
+func TestDictionaryAcrossBuffers(t *testing.T) {
+	r := random(t)
+	rows := makeRows(r, 400)
+	for _, row := range rows {
+		for i := range 2 {
+			letters := make([]byte, 4000+r.IntN(1000))
+			for i := range letters {
+				letters[i] = byte('a' + r.IntN(26))
+			}
+			row[i] = Str(string(letters))
+		}
+	}
+	fsys := memfs.New(1)
+	w, err := Create(Options{FS: fsys, Dir: "t", Format: Parquet, Columns: columns})
+	must(t, err)
+	must(t, writeAll(w, rows))
+	if size := w.Parts()[0].Bytes; len(w.Parts()) > 1 || size < 2*bufferBytes {
+		t.Fatalf("%d parts, %d bytes", len(w.Parts()), size)
+	}
+	if !reflect.DeepEqual(tableRows(t, fsys, "t", w), wantRows(Parquet, rows)) {
+		t.Error("other rows")
+	}
+}
+
 func TestEmptyTable(t *testing.T) {
 	for _, format := range formats {
 		fsys := memfs.New(1)
