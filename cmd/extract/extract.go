@@ -152,8 +152,8 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
 	if err == nil && r.Damaged > 0 {
 		err = &term.Ended{Code: term.ExitDamage,
-			Why: fmt.Sprintf("%s left out; the same command tries them again",
-				human.Counted(r.Damaged, "damaged record was", "damaged records were"))}
+			Why: human.Counted(r.Damaged, "damaged record was left out; the same command tries it again",
+				"damaged records were left out; the same command tries them again")}
 	}
 	return err
 }

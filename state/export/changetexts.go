@@ -108,8 +108,8 @@ func (s *textScan) read(files []string) error {
 		}
 	}
 	if s.damage != nil {
-		s.j.note("%s damaged: texts are missing; the first: %v",
-			human.Counted(int64(s.j.report.Damaged), "record is", "records are"), s.damage)
+		s.j.note("%s missing; the first: %v", human.Counted(int64(s.j.report.Damaged),
+			"record is damaged: its text is", "records are damaged: their texts are"), s.damage)
 	}
 	if err := s.texts.Sort(); err != nil {
 		return err

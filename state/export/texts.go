@@ -364,12 +364,12 @@ func (t *textJoin) writeDuplicates() error {
 // note says which pages are missing.
 func (t *textJoin) note() {
 	if t.moved > 0 {
-		t.j.note("%s in WARC files that were moved away: their texts are missing",
-			human.Counted(t.moved, "page is", "pages are"))
+		t.j.note("%s missing", human.Counted(t.moved, "page is in a WARC file that was moved away: its text is",
+			"pages are in WARC files that were moved away: their texts are"))
 	}
 	if t.damage != nil {
-		t.j.note("%s damaged: their texts are missing; the first: %v",
-			human.Counted(int64(t.j.report.Damaged), "record is", "records are"), t.damage)
+		t.j.note("%s missing; the first: %v", human.Counted(int64(t.j.report.Damaged),
+			"record is damaged: its text is", "records are damaged: their texts are"), t.damage)
 	}
 	failed := int64(0)
 	for _, p := range t.readers {
