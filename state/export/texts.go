@@ -73,8 +73,7 @@ type textJoin struct {
 	readers []*extract.Pages // one for each worker
 	damage  error            // the first of Report.Damaged
 	moved   int64            // pages whose WARC file is not there
-	copies  int64
-	capped  int64 // texts that met nearLeaders
+	capped  int64            // texts that met nearLeaders
 }
 
 // document is what is known of a page.
@@ -163,7 +162,8 @@ func (j *job) texts() error {
 	j.rows = kept
 	if err = errors.Join(err, t.docs.Close()); err == nil {
 		j.note("%s kept, %s in %s", human.Counted(t.wanted.N(), "text is", "texts are"),
-			human.Counted(t.copies, "copy is listed", "copies are listed"), duplicatesDir)
+			human.Counted(duplicates.Resumed().Rows+duplicates.Rows(), "copy is listed", "copies are listed"),
+			duplicatesDir)
 		err = t.writeKept()
 	}
 	t.note()
@@ -202,7 +202,6 @@ func (t *textJoin) cluster() error {
 		}
 		t.rec = binary.BigEndian.AppendUint64(append(t.rec[:0], copies.value...), n)
 		t.rec = append(t.rec, rec...)
-		t.copies++
 		return t.dups.Add(t.rec)
 	})
 	return errors.Join(err, t.wanted.Sort())

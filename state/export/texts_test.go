@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"drumbeat/crawl/crawltest"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/human"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/state/export"
@@ -118,6 +121,28 @@ func testTexts(t *testing.T, seen state.ContentSeen) {
 			if rows := testworld.ExportedRows(t, fs, x.Target+"/kept"); fmt.Sprint(rows) != fmt.Sprint(kept) {
 				t.Errorf("%s: other rows without %s", dedup, lost)
 			}
+		}
+	})
+}
+
+// TestTextsOfVisits: visits that found a kept page unchanged are no copies, neither in the table nor in its sum.
+func TestTextsOfVisits(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, similarWeb(), fs, "http://a.test/")
+		opt.Output.Store = true
+		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 9}
+		opt.Limits.MaxTime = 36 * time.Hour
+		crawltest.MustRun(t, t.Context(), opt)
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Texts, Format: tabular.JSONL,
+			Dedup: export.DedupExact, Target: "texts", TempDir: "tmp"}
+		rep, err := export.Run(t.Context(), x)
+		must(t, err)
+		rows := testworld.ExportedRows(t, fs, "texts/duplicates")
+		want := human.Counted(int64(len(rows)), "copy is listed", "copies are listed")
+		// The seven other mirrors, at both visits.
+		if len(rows) != 14 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], want) {
+			t.Errorf("%d rows, notes %q, want %s", len(rows), rep.Notes, want)
 		}
 	})
 }
