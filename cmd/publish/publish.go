@@ -105,10 +105,10 @@ func (c *Command) Run(a *term.App) error {
 	for _, note := range r.Notes {
 		say("%s", note)
 	}
-	say("%s with status 200, %s with another, %s of robots.txt, %s",
-		human.Counted(r.Captures[publish.Pages], "response", "responses"),
-		humanize.Comma(r.Captures[publish.Diagnostics]), humanize.Comma(r.Captures[publish.Robots]),
-		human.Counted(r.Captures[publish.WET], "text", "texts"))
+	say("%s with status 200, %s of robots.txt, %s, %s",
+		human.Counted(r.Captures[publish.Pages], "response", "responses"), humanize.Comma(r.Captures[publish.Robots]),
+		human.Counted(r.Captures[publish.Diagnostics], "other response, revisit or DNS answer",
+			"other responses, revisits and DNS answers"), human.Counted(r.Captures[publish.WET], "text", "texts"))
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(a.Stdout, "%s: %s (%d kept), %s, %s in %s; %s, %s/s\n", r.Name,
 		human.Counted(r.Volumes, "WARC file", "WARC files"), r.Kept, human.Counted(r.Files, "file", "files"),
