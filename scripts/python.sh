@@ -4,10 +4,10 @@
 #   scripts/python.sh
 #
 # Needs Go, and Python 3.10 or later with venv; packages go into a directory that is deleted at the end. Without Python or the
-# packages it says so and succeeds. The crawls stay on loopback. DRUMBEAT_PYTHON is the program to use instead of python3.
+# packages it says so and succeeds. The crawls stay on loopback. PYTHON is the program to use instead of python3.
 set -euo pipefail
 case ${1-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-python=${DRUMBEAT_PYTHON:-python3}
+python=${PYTHON:-python3}
 if ! "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
 	echo "   left out: the Python package, because Python 3.10 or later with venv is not installed"
 	exit 0
