@@ -58,7 +58,7 @@ func TestAuditKnown(t *testing.T) {
 		t.Errorf("the directory for sorting is left: %v", err)
 	}
 	write("dns:x 1")
-	for want, args := range map[string][]string{"none of its lines": {file}, "does not exist": {file + "x"},
+	for want, args := range map[string][]string{"it has no URL": {file}, "does not exist": {file + "x"},
 		"not with --deep": {file, "--deep"}} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append([]string{"audit", dir, "--known"}, args...)...); !strings.
 			Contains(errs, want) {

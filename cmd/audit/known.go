@@ -122,7 +122,7 @@ func readKnown(f *os.File, name string, n *knownCounts, fn func(string, time.Tim
 		}
 	}
 	if n.Skipped = l.Skipped; n.URLs == 0 {
-		return term.Usage(fmt.Errorf("--known %s: none of its lines has a URL", name))
+		return term.Usage(fmt.Errorf("--known %s: it has no URL", name))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestKnown(t *testing.T) {
 	}
 	write("dns:b.test 20240102030405 {}\n")
 	_, err := readList(&opt, view, "--known", file, nil)
-	if err == nil || !strings.Contains(err.Error(), "none of its lines") {
+	if err == nil || !strings.Contains(err.Error(), "it has no URL") {
 		t.Errorf("a list without URLs: %v", err)
 	}
 }

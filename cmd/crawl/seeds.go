@@ -117,7 +117,7 @@ func readList(opt *crawl.Options, view *View, flag, list string, in io.Reader) (
 		return "", err
 	}
 	if urls.URLs == 0 {
-		return "", term.Usage(fmt.Errorf("%s %s: none of its lines has a URL", flag, list))
+		return "", term.Usage(fmt.Errorf("%s %s: it has no URL", flag, list))
 	}
 	view.Note(fmt.Sprintf("%s: %s, %s without one", list, human.Counted(urls.URLs, "URL", "URLs"),
 		human.Counted(urls.Skipped, "line", "lines")))

@@ -14,8 +14,11 @@ func Outside(dirs []string, paths ...string) error {
 	for _, path := range paths {
 		for _, dir := range dirs {
 			if inside(path, dir) {
-				return &term.Ended{Code: term.ExitDirectory,
-					Why: fmt.Sprintf("%s is inside %s, a directory of the crawl: name another place", path, dir)}
+				why := fmt.Sprintf("%s is inside %s, a directory of the crawl: name another place", path, dir)
+				if inside(dir, path) {
+					why = fmt.Sprintf("%s is a directory of the crawl: name another place", path)
+				}
+				return &term.Ended{Code: term.ExitDirectory, Why: why}
 			}
 		}
 	}

@@ -6,13 +6,14 @@
 //
 //	URL or host                          nothing else, or a comment after " #"
 //	URL 2026-12-24T18:00:00Z             with a deadline, as RFC 3339 has times, and perhaps a comment
+//	{"url": "...", ...}                  JSON lines
 //	SURT 20240102030405 {"url": "..."}   CDXJ
 //	SURT 20240102030405 URL ...          CDX with at least seven fields
 //	fields by the last " CDX ..." line   CDX with the URL in the field "a"
 //
 // Empty lines, comments, headers and pywb's "!" lines have no URL. A WARC file has those of its captures. Lines, rows
-// and captures whose URL is not of HTTP (dns:, urn:), and lines of no known form, are skipped and counted. URLs are
-// passed on as they are; whoever reads them checks them.
+// and captures whose URL is not of HTTP (dns:, urn:) or that of a robots.txt, and lines of no known form, are skipped
+// and counted. URLs are passed on as they are; whoever reads them checks them.
 //
 // The content says what a file is, not its name. A Reader holds one line of at most MaxLine bytes in RAM, a window of
 // at most MaxWindow of Zstandard, and of Parquet what tabular.ReadColumn does. Damaged data is an error. The package
@@ -88,7 +89,7 @@ func IsList(head []byte) bool {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '!' {
 			fields := bytes.Fields(line)
-			return isCDXJ(fields) || isCDX(fields) || isWatch(fields)
+			return line[0] == '{' || isCDXJ(fields) || isCDX(fields) || isWatch(fields)
 		}
 	}
 	return false
@@ -334,6 +335,12 @@ func isWatch(fields [][]byte) bool {
 func (l *Reader) urlOf(line []byte) string {
 	fields := bytes.Fields(line)
 	switch {
+	case line[0] == '{':
+		var row struct{ URL string }
+		if json.Unmarshal(line, &row) != nil {
+			return ""
+		}
+		return httpURL(row.URL)
 	case len(fields) == 1:
 		return string(fields[0]) // a URL or a host: the crawl says what is wrong with it
 	case isCDXJ(fields):
@@ -358,12 +365,16 @@ func (l *Reader) urlOf(line []byte) string {
 	return ""
 }
 
-// httpURL returns a URL if it is one of HTTP that fits into a line, "" otherwise: dns:, urn:, warcinfo.
+// httpURL returns a URL of an archive if it is one of HTTP that fits into a line, "" otherwise: dns:, urn:, warcinfo,
+// and robots.txt files, which are no pages.
 func httpURL(url string) string {
 	if lower := strings.ToLower(url[:min(len(url), 8)]); !strings.HasPrefix(lower, "http://") && lower != "https://" {
 		return ""
 	}
 	if len(url) > MaxLine || strings.ContainsAny(url, " \t\r\n\x00") {
+		return ""
+	}
+	if origin, is := strings.CutSuffix(url, "/robots.txt"); is && strings.Count(origin, "/") == 2 {
 		return ""
 	}
 	return url

@@ -24,10 +24,14 @@ com,example)/d 20240102030405 http://example.com/d text/html 200 AAAA - - 10 20 
  CDX N b g a m
 com,example)/e 20240102030405 x.warc.gz http://example.com/e text/html
 com,example)/f 20240102030405
+com,example)/robots.txt 20240102030405 {"url": "https://example.com/robots.txt"}
+{"url":"http://json.test/robots.txt/x", "n":1}
+{"url":
 http://late.test/ # why
 `
 
-const want = "http://a.test/\nb.test\nhttp://example.com/\nhttp://example.com/d\nhttp://example.com/e\n"
+const want = "http://a.test/\nb.test\nhttp://example.com/\nhttp://example.com/d\nhttp://example.com/e\n" +
+	"http://json.test/robots.txt/x\n"
 
 func TestReader(t *testing.T) {
 	var packed bytes.Buffer
@@ -55,8 +59,8 @@ func TestReader(t *testing.T) {
 		if !ok || name != "no end of line" && rest != "" || name == "no end of line" && rest != "http://end.test/\n" {
 			t.Errorf("%s: got %q", name, got)
 		}
-		if r.Skipped != 5 {
-			t.Errorf("%s: %d lines skipped, want 5", name, r.Skipped)
+		if r.Skipped != 7 {
+			t.Errorf("%s: %d lines skipped, want 7", name, r.Skipped)
 		}
 	}
 	for name, text := range map[string]string{"cut gzip": packed.String()[:packed.Len()-9],
