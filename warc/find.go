@@ -276,7 +276,7 @@ func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error 
 func isIndexLine(line []byte) bool {
 	_, rest, ok := bytes.Cut(line, []byte{' '})
 	if !ok || len(rest) < len(stamp14)+2 {
-		return len(line) >= indexPage-1 // a long key, of which this is the beginning
+		return len(line) >= indexPage-1 // the beginning of a long key
 	}
 	for _, c := range rest[:len(stamp14)] {
 		if c < '0' || c > '9' {

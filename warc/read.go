@@ -95,8 +95,8 @@ func whole(err error) error {
 	return err
 }
 
-// countReader is a bufio.Reader that knows its place. Decompressors get the bufio.Reader, of which they take no byte
-// too many, and which they read faster than any other io.ByteReader.
+// countReader is a bufio.Reader that knows its place. Decompressors get the bufio.Reader: they take no byte too many,
+// and read it faster than any other io.ByteReader.
 type countReader struct {
 	*bufio.Reader
 	from countedReader

@@ -95,7 +95,7 @@ func copyInput(opt *crawl.Options, view *View, in io.Reader) (name string, err e
 	return takeSeeds(opt, src)
 }
 
-// readList copies the URLs of a list, of which in may be the content, into the crawl's first directory and returns
+// readList copies the URLs of a list, whose content in may be, into the crawl's first directory and returns
 // the name of the copy.
 func readList(opt *crawl.Options, view *View, flag, list string, in io.Reader) (name string, err error) {
 	if in == nil {

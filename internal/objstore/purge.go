@@ -32,7 +32,7 @@ const (
 )
 
 // Purge deletes versions of an object and its unfinished uploads. What the store refuses to delete or to name is left,
-// and no error. A bucket that keeps versions gets a delete marker for an object of which something is left. After an
+// and no error. A bucket that keeps versions gets a delete marker for an object if something of it is left. After an
 // error Purge may be repeated. Each call has its limit of time.
 func Purge(ctx context.Context, b Bucket, key string, scope Scope) (p Purged, err error) {
 	x := &purge{ctx: ctx, b: b, key: key, keep: scope == PurgeOld}

@@ -22,7 +22,7 @@ import (
 // another name, and put; a log keeps its name, and its object is overwritten. The work file of a swap says that the
 // store has the new object by size and checksums; from then on it is not written again, and the local copy goes. The
 // list of objects changes with the manifest. Old objects and versions are deleted after that: until then the store has
-// all files of the old manifest but for the logs, of which there is a local copy until the swap is durable.
+// all files of the old manifest but for the logs: they have a local copy until the swap is durable.
 
 // swap is a file in the store and what replaces it.
 type swap struct {

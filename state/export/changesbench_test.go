@@ -20,7 +20,7 @@ import (
 )
 
 // feedJob returns a job over a crawl that has only indexes of WARC files: of files with fileLines lines each, of visits
-// to urls pages, each of which finds a page changed.
+// to urls pages, and each visit finds a page changed.
 func feedJob(t testing.TB, dir string, format tabular.Format, urls, visits int) *job {
 	t.Helper()
 	const fileLines = 50_000

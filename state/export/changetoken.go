@@ -29,7 +29,7 @@ type mark struct {
 	erasures uint64
 }
 
-// openFile is a WARC file of which a mark covers a part. erasure is in its name.
+// openFile is a WARC file that a mark covers in part. erasure is in its name.
 type openFile struct{ serial, size, erasure uint64 }
 
 // maxOpen bounds the files of a mark: the crawl writes one in each directory, and each long body to a file of its own.

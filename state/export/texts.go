@@ -281,7 +281,7 @@ type leader struct {
 	sign minhash.Signature
 }
 
-// linkBand links the pages of which a band is equal and the signatures are similar.
+// linkBand links pages with an equal band and similar signatures.
 func (t *textJoin) linkBand(c *clusters, band int) error {
 	byBand := t.j.sorterOf(8) // band, number, signature
 	err := t.eachDoc(func(n uint64, _ []byte, d *document) error {

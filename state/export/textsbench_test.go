@@ -11,7 +11,7 @@ import (
 	"drumbeat/state/extract"
 )
 
-// BenchmarkCluster finds the clusters of 100,000 pages, of which one in ten is nearly the one before it, without
+// BenchmarkCluster finds the clusters of 100,000 pages, one in ten nearly the one before it, without
 // reading pages: 12 MiB of sorters for some 70 MB.
 func BenchmarkCluster(b *testing.B) {
 	const pages = 100_000

@@ -113,7 +113,7 @@ func TestRequestedColumns(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd extracts a page of 30 KB, of which two thirds are text, with all fields: by the main text alone, and
+// BenchmarkAdd extracts a page of 30 KB, two thirds of it text, with all fields: by the main text alone, and
 // with each of the others beside it.
 func BenchmarkAdd(b *testing.B) {
 	var page []byte

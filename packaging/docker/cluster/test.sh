@@ -20,7 +20,7 @@ wait_for() { # SECONDS COMMAND…
 	local end=$((SECONDS + $1))
 	shift
 	until "$@"; do
-		[ $SECONDS -lt $end ] || die "waited in vain: $*"
+		[ $SECONDS -lt $end ] || die "waited too long: $*"
 		sleep 2
 	done
 }

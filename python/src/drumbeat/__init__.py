@@ -65,7 +65,7 @@ class Crawl:
     out: the output directories, if the crawl has --out.
     command: the program drumbeat.
 
-    A table has the rows of the crawl's last checkpoint when its method is called. The method writes its files anew if the
+    A table has the rows of the crawl's last checkpoint when its method is called. The method writes its files again if the
     crawl has made a checkpoint since, so read a table to its end before you ask for it again.
     """
 
