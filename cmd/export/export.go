@@ -104,8 +104,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	case c.Queued && c.Kind != string(export.PLDs):
 		return fmt.Errorf("--queued: only for plds, not for %s", c.Kind)
-	case c.CountLinks && (c.Kind != string(export.PLDEdges) || arc):
-		return errors.New("--count-links: only for pld-edges, and not with --format arc")
+	case c.CountLinks && (c.Kind != string(export.PLDEdges) && c.Kind != string(export.URLs) || arc):
+		return errors.New("--count-links: only for pld-edges and state, and not with --format arc")
 	case c.About != (flags.About{}) && c.Kind != string(export.WACZ):
 		return fmt.Errorf("--title, --description and --operator: only for wacz, not for %s", c.Kind)
 	case (c.Since != nil || c.Texts || c.Unchanged) && c.Kind != string(export.Changes):

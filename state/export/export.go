@@ -62,7 +62,7 @@ type Options struct {
 	RAMBytes    int64       // 0: 256 MiB; at least 32 MiB
 	TempDir     string      // for sorting; it should not exist, and is removed at the end
 	Queued      bool        // PLDs: count the waiting URLs of each, which needs all queues
-	CountLinks  bool        // PLDEdges: count the links of each, which reads all stored pages
+	CountLinks  bool        // PLDEdges and URLs: count the links, which reads all stored pages
 	Languages   bool        // Pages: find the language of each, which reads all stored pages; needs Out
 	About       state.About // WACZ: replaces those texts of the crawl that it has
 	// Changes: only rows after that with Token, if set, or else from Since on; with unchanged pages; with texts.

@@ -160,6 +160,7 @@ func TestExportLinksOfMirrors(t *testing.T) {
 				t.Errorf("%v: the second export: %v, %+v", format, err, again)
 			}
 			checkHostGraph(t, fs, &opt, want)
+			checkInlinks(t, fs, &opt, want)
 		})
 	}
 }
@@ -441,5 +442,34 @@ func checkHostGraph(t *testing.T, fs disk.FS, opt *crawl.Options, links map[stri
 	}
 	if plds := lines(export.PLDRanks); len(plds) == 0 {
 		t.Error("no ranks of PLDs")
+	}
+}
+
+// checkInlinks compares the links that the table of URLs counts with the links.
+func checkInlinks(t *testing.T, fs disk.FS, opt *crawl.Options, links map[string]int) {
+	t.Helper()
+	want := map[string]int{}
+	for l, n := range links {
+		want[strings.Fields(l)[1]] += n
+	}
+	for _, count := range []bool{true, false} {
+		var b strings.Builder
+		_, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.URLs,
+			CountLinks: count, Format: tabular.CSV, Stream: &b, TempDir: "tmp-state"})
+		must(t, err)
+		rows := strings.Split(strings.TrimSpace(b.String()), "\n")[1:]
+		left := len(want)
+		for _, row := range rows {
+			url, n := row[:strings.IndexByte(row, ',')], row[strings.LastIndexByte(row, ',')+1:]
+			switch {
+			case !count && n != "" || count && n != strconv.Itoa(want[url]):
+				t.Errorf("%s has %q links, want %d", url, n, want[url])
+			case want[url] > 0:
+				left--
+			}
+		}
+		if left > 0 || len(rows) == 0 {
+			t.Errorf("%d rows, without %d URLs with links", len(rows), left)
+		}
 	}
 }

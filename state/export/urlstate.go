@@ -33,6 +33,7 @@ func stateTable() table {
 			{Name: "reason", Type: tabular.String, Nullable: true, Few: true},
 			// PLDs that link to the PLD, as STAR has counted them.
 			{Name: "pld_indegree", Type: tabular.Int64, Nullable: true},
+			{Name: "inlinks", Type: tabular.Int64, Nullable: true}, // of stored pages; null without Options.CountLinks
 		},
 		files: func(j *job) ([]string, error) {
 			st, err := part[star.State](j, state.NameStar)
@@ -73,6 +74,8 @@ type urlState struct {
 	status          int64
 	digest          []byte
 	redirect        []byte
+	inlinks         int64
+	linked          bool // all that is known: there are links to it
 }
 
 // fillState sorts responses, refusals and waiting URLs by PLD, URL and time, and writes a row for each URL.
@@ -88,6 +91,9 @@ func fillState(j *job) error {
 	if err := s.waiting(); err != nil {
 		return err
 	}
+	if err := s.linked(); err != nil {
+		return err
+	}
 	j.meter.Set("sorting URLs")
 	st, err := part[star.State](j, state.NameStar)
 	if err != nil {
@@ -99,6 +105,9 @@ func fillState(j *job) error {
 	}
 	var u urlState
 	write := func() error {
+		if u.linked {
+			return nil
+		}
 		p, is, err := known(u.pld)
 		if err != nil {
 			return err
@@ -150,6 +159,38 @@ func (s *visitScan) waiting() error {
 	})
 }
 
+// linked adds the links of stored pages. It sums in RAM, and passes the sums on when there are many.
+func (s *visitScan) linked() error {
+	if !s.j.opt.CountLinks {
+		return nil
+	}
+	sums, bytes := map[string]int64{}, int64(0)
+	flush := func() error {
+		for url, n := range sums {
+			v := visit{at: atEnd, numbers: [...]int64{visitKind: isLinked, visitStatus: n, numVisit - 1: 0}}
+			v.texts[visitURL] = []byte(url)
+			if err := s.add(&v); err != nil {
+				return err
+			}
+		}
+		clear(sums)
+		bytes = 0
+		return nil
+	}
+	if err := s.j.eachLink(false, func(l *linkRow) error {
+		if sums[string(l.to)]++; sums[string(l.to)] == 1 {
+			bytes += sumBytes + int64(len(l.to))
+		}
+		if bytes >= s.j.opt.RAMBytes/8 {
+			return flush()
+		}
+		return s.j.live()
+	}); err != nil {
+		return err
+	}
+	return flush()
+}
+
 // Numbers and texts of a URL that waits, in a visit.
 const (
 	waitingFound    = visitStatus
@@ -164,13 +205,18 @@ const (
 
 func (u *urlState) reset(pld uint64, url []byte) {
 	u.now.reset()
-	*u = urlState{pld: pld, url: append(u.url[:0], url...), now: u.now, place: state.PlaceFetched.String(),
-		digest: u.digest[:0], redirect: u.redirect[:0]}
+	*u = urlState{pld: pld, url: append(u.url[:0], url...), now: u.now, linked: true,
+		place: state.PlaceFetched.String(), digest: u.digest[:0], redirect: u.redirect[:0]}
 }
 
 // take adds a record of the URL.
 func (u *urlState) take(v *visit) error {
 	n := &v.numbers
+	if n[visitKind] == isLinked {
+		u.inlinks += n[visitStatus]
+		return nil
+	}
+	u.linked = false
 	if n[visitKind] == isWaiting {
 		u.place, u.reason, u.due = string(v.texts[waitingPlace]), state.Reason(n[waitingReason]).String(), n[waitingDue]
 		if n[waitingFound] > 0 {
@@ -211,6 +257,9 @@ func (j *job) writeState(u *urlState, p *star.PLD, known bool) error {
 	v[11], v[12], v[13] = textOrNull(u.digest), textOrNull(u.redirect), tabular.StrOrNull(u.reason)
 	if v[14] = tabular.Null; known {
 		v[14] = tabular.Int(int64(p.Indegree))
+	}
+	if v[15] = tabular.Null; j.opt.CountLinks {
+		v[15] = tabular.Int(u.inlinks)
 	}
 	return j.write(v...)
 }

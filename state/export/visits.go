@@ -56,6 +56,7 @@ const (
 	isRefusal
 	isWaiting
 	isListed // a line of a list (Coverage)
+	isLinked // links to the URL (Options.CountLinks), as visitStatus
 )
 
 // Flags of responses.
