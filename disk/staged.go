@@ -59,7 +59,7 @@ func (f *Staged) flush() error {
 	_, err := f.file.WriteAt(f.buf, f.size-int64(len(f.buf)))
 	f.buf = f.buf[:0]
 	if err != nil {
-		return fmt.Errorf("disk: write %s: %w", f.temp, err)
+		return fmt.Errorf("disk: %w", err) // it names the file
 	}
 	return nil
 }
