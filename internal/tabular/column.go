@@ -222,6 +222,7 @@ func unpack(in io.ReaderAt, at int64, header *format.PageHeader, codec format.Co
 func checkEncoding(header *format.PageHeader, data []byte, optional bool) error {
 	encoding := max(header.DataPageHeader.V.Encoding, header.DataPageHeaderV2.V.Encoding)
 	switch encoding {
+	//lint:ignore SA1019 files of the first version of Parquet have it
 	case format.Plain, format.PlainDictionary, format.RLEDictionary:
 		return nil
 	case format.DeltaLengthByteArray:

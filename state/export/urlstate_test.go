@@ -114,7 +114,7 @@ type change struct {
 // changes are those that the answers to these requests mean, in the order of time. It is written from the
 // description in docs/reference/tables.md, apart from the code.
 func (w *livingWeb) changes() (list []change) {
-	type last struct{ page, is, body, to string }
+	type last struct{ is, body, to string }
 	pages := map[string]*last{}
 	for _, s := range w.served {
 		p := pages[s.url]
