@@ -239,3 +239,19 @@ func TestObjectStoreFlags(t *testing.T) {
 		t.Errorf("something was written: %v", err)
 	}
 }
+
+// TestPublishDenied: an object store that refuses to give a WARC file is no damage.
+func TestPublishDenied(t *testing.T) {
+	notShort(t)
+	s := objtest.Serve(t)
+	s.Setenv(t)
+	d, _ := storedCrawl(t, s)
+	out := t.TempDir() + "/public"
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	_, errs := wantExit(t, term.ExitFailure, "", "publish", "--dir="+d, "-o", out)
+	if strings.Contains(errs, "want a record") || !strings.Contains(errs, "no access") {
+		t.Errorf("publish says %q", errs)
+	}
+	s.Setenv(t)
+	wantExit(t, term.ExitDone, "", "publish", "--dir="+d, "-o", out)
+}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"drumbeat/disk"
+	"drumbeat/warc"
 )
 
 // Reader is a crawl as its last manifest names it, open for reading beside a running crawl. It takes no lock
@@ -110,6 +111,30 @@ func (r *Reader) Pin(names []string) bool {
 		}
 	}
 	return true
+}
+
+// PinWARC pins the WARC files that the crawl may rename, and remembers the list of the others. all is false if there
+// are more files than it may keep open, as after Pin. A crawl without a state of WARC files, or without the
+// directories of these, is an error.
+func (r *Reader) PinWARC() (st *warc.State, all bool, err error) {
+	if r.Out.Len() == 0 {
+		return nil, false, fmt.Errorf(
+			"the WARC files are in the output directories of the crawl: name them with --out: %w", ErrIncompatible)
+	}
+	st, err = Part[warc.State](r.Manifest, NameWARC)
+	if err == nil && st == nil {
+		err = fmt.Errorf("the manifest has no state of %s: %w", NameWARC, ErrIncompatible)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	all = r.Pin(warc.OpenFiles(r.WARCFiles(), st))
+	for dir := range r.Out.Paths {
+		if err := r.PinList(r.Out.Path(dir, "warc")); err != nil {
+			return nil, false, err
+		}
+	}
+	return st, all, nil
 }
 
 // PinList remembers the names in a directory, which may not exist. Output files that become final after the

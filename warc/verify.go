@@ -473,6 +473,14 @@ func statusOf(block []byte) int {
 	return n
 }
 
+// OpenFiles returns the paths of the WARC files and indexes that are not final: the crawl will rename them.
+func OpenFiles(o Options, st *State) (paths []string) {
+	for _, v := range st.Files.Volumes {
+		paths = append(paths, outfile.OpenFiles(o.Files(), v)...)
+	}
+	return paths
+}
+
 // Files returns the options of the file store, for callers that inspect volumes.
 func (o Options) Files() outfile.Options {
 	o.defaults()

@@ -38,7 +38,7 @@ type StoreCounts struct {
 	Left []Left `json:"left,omitempty"`
 }
 
-// Left is an object of which the store keeps versions with erased pages.
+// Left is an object: the store keeps versions of it with erased pages.
 type Left struct {
 	Key      string `json:"key"`
 	Versions int64  `json:"versions,omitempty"` // 0: the store does not name them

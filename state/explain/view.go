@@ -133,9 +133,7 @@ func (v *view) scannedFiles() []string {
 		}
 	}
 	if v.r.Out.Len() > 0 {
-		for _, vol := range v.warc.Files.Volumes {
-			names = append(names, outfile.OpenFiles(v.r.WARCFiles().Files(), vol)...)
-		}
+		names = append(names, warc.OpenFiles(v.r.WARCFiles(), v.warc)...)
 	}
 	for _, vol := range v.log.Files.Volumes {
 		names = append(names, outfile.OpenFiles(v.logOptions().Files(), vol)...)

@@ -13,7 +13,6 @@ import (
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/warc"
-	"drumbeat/warc/outfile"
 )
 
 // Near-duplicates are found as Manku, Jain and Das Sarma do (Detecting Near-Duplicates for Web Crawling, WWW
@@ -63,11 +62,7 @@ func indexFiles(j *job) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []string
-	for _, v := range st.Files.Volumes {
-		files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
-	}
-	return files, nil
+	return warc.OpenFiles(j.WARCFiles(), st), nil
 }
 
 // nearJoin finds the pairs.

@@ -191,27 +191,33 @@ const (
 	numTexts   = textRights + crawllog.NumRights
 )
 
-func (p *packed) append(dst []byte) []byte {
-	for _, n := range p.numbers {
+func (p *packed) append(dst []byte) []byte { return appendFields(dst, p.numbers[:], p.texts[:]) }
+
+// appendFields appends numbers and texts.
+func appendFields(dst []byte, numbers []int64, texts [][]byte) []byte {
+	for _, n := range numbers {
 		dst = binary.AppendVarint(dst, n)
 	}
-	for _, t := range p.texts {
+	for _, t := range texts {
 		dst = append(binary.AppendUvarint(dst, uint64(len(t))), t...)
 	}
 	return dst
 }
 
-// read reads what append wrote. The texts are parts of b.
-func (p *packed) read(b []byte) {
-	for i := range p.numbers {
+// readFields reads what appendFields wrote. The texts are parts of b.
+func readFields(b []byte, numbers []int64, texts [][]byte) {
+	for i := range numbers {
 		n, w := binary.Varint(b)
-		p.numbers[i], b = n, b[w:]
+		numbers[i], b = n, b[w:]
 	}
-	for i := range p.texts {
+	for i := range texts {
 		n, w := binary.Uvarint(b)
-		p.texts[i], b = b[w:w+int(n)], b[w+int(n):]
+		texts[i], b = b[w:w+int(n)], b[w+int(n):]
 	}
 }
+
+// read reads what append wrote. The texts are parts of b.
+func (p *packed) read(b []byte) { readFields(b, p.numbers[:], p.texts[:]) }
 
 // sortLog gives the sorter a record for each stored response: volume, 0, offset, line of the log.
 func (p *pageJoin) sortLog() error {

@@ -86,15 +86,7 @@ func (s *visitScan) add(v *visit) error {
 }
 
 // append appends the numbers and texts.
-func (v *visit) append(dst []byte) []byte {
-	for _, n := range v.numbers {
-		dst = binary.AppendVarint(dst, n)
-	}
-	for _, t := range v.texts {
-		dst = append(binary.AppendUvarint(dst, uint64(len(t))), t...)
-	}
-	return dst
-}
+func (v *visit) append(dst []byte) []byte { return appendFields(dst, v.numbers[:], v.texts[:]) }
 
 // read reads what add wrote, without what group appended.
 func (v *visit) read(rec []byte) {
@@ -103,16 +95,7 @@ func (v *visit) read(rec []byte) {
 }
 
 // decode reads what append wrote.
-func (v *visit) decode(b []byte) {
-	for i := range v.numbers {
-		n, w := binary.Varint(b)
-		v.numbers[i], b = n, b[w:]
-	}
-	for i := range v.texts {
-		n, w := binary.Uvarint(b)
-		v.texts[i], b = b[w:w+int(n)], b[w+int(n):]
-	}
-}
+func (v *visit) decode(b []byte) { readFields(b, v.numbers[:], v.texts[:]) }
 
 // scan adds all responses and refusals.
 func (s *visitScan) scan() error {

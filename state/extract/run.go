@@ -19,7 +19,6 @@ import (
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
 	"drumbeat/warc"
-	"drumbeat/warc/outfile"
 )
 
 // WET is the format of conversion records; the others are those of tabular.
@@ -158,8 +157,9 @@ type job struct {
 	*state.Reader
 	opt    *Options
 	files  warc.Options // where the WARC files are
-	agent  string       // of the crawl, for X-Robots-Tag
-	stream *sink        // of Options.Stream
+	warc   *warc.State
+	agent  string // of the crawl, for X-Robots-Tag
+	stream *sink  // of Options.Stream
 	meter  *state.ProgressMeter
 
 	mu     sync.Mutex // guards report
@@ -240,47 +240,21 @@ func open(opt *Options) (*job, error) {
 }
 
 // pin keeps the files that the crawl may rename readable, and the list of the others as it is.
-func (j *job) pin() error {
-	if j.Out.Len() == 0 {
-		return fmt.Errorf(
-			"extract: the WARC files are in the output directories of the crawl: name them with --out: %w",
-			state.ErrIncompatible)
+func (j *job) pin() (err error) {
+	all := false
+	if j.warc, all, err = j.PinWARC(); err != nil {
+		return fmt.Errorf("extract: %w", err)
 	}
-	st, err := j.warcState()
-	if err != nil {
-		return err
-	}
-	var files []string
-	for _, v := range st.Files.Volumes {
-		files = append(files, outfile.OpenFiles(j.files.Files(), v)...)
-	}
-	if !j.Pin(files) {
+	if !all {
 		j.report.Notes = append(j.report.Notes,
 			"the crawl has more open files than this process may have (ulimit -n); "+
 				"the extraction fails if the crawl renames one of them meanwhile")
 	}
-	for dir := range j.Out.Paths {
-		if err := j.PinList(j.Out.Path(dir, "warc")); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
-func (j *job) warcState() (*warc.State, error) {
-	st, err := state.Part[warc.State](j.Manifest, state.NameWARC)
-	if err == nil && st == nil {
-		err = fmt.Errorf("extract: the manifest has no state of %s: %w", state.NameWARC, state.ErrIncompatible)
-	}
-	return st, err
-}
-
 func (j *job) run(ctx context.Context) (err error) {
-	st, err := j.warcState()
-	if err == nil {
-		err = j.needIndexes(st)
-	}
-	if err != nil {
+	if err := j.needIndexes(j.warc); err != nil {
 		return err
 	}
 	if j.opt.Stream == nil {
@@ -304,7 +278,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	defer j.meter.End()
 	j.meter.Set("pages")
 	j.meter.Add(0)
-	if err := j.parts(ctx, st); err != nil {
+	if err := j.parts(ctx, j.warc); err != nil {
 		return err
 	}
 	j.meter.Complete()

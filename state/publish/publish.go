@@ -17,7 +17,6 @@ import (
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
-	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )
 
@@ -89,6 +88,7 @@ type job struct {
 	*state.Reader
 	opt   *Options
 	meter *state.ProgressMeter
+	warc  *warc.State
 	// icann and all are the suffix list of the crawl without and with the suffixes of private registries.
 	icann, all *weburl.Suffixes
 	seed       string // of record ids
@@ -161,38 +161,16 @@ func open(opt *Options) (*job, error) {
 }
 
 // pin keeps the files that the crawl may rename readable, and the list of the others as it is.
-func (j *job) pin() error {
-	if j.Out.Len() == 0 {
-		return fmt.Errorf(
-			"publish: the WARC files are in the output directories of the crawl: name them with --out: %w",
-			state.ErrIncompatible)
+func (j *job) pin() (err error) {
+	all := false
+	if j.warc, all, err = j.PinWARC(); err != nil {
+		return fmt.Errorf("publish: %w", err)
 	}
-	st, err := j.warcState()
-	if err != nil {
-		return err
-	}
-	var files []string
-	for _, v := range st.Files.Volumes {
-		files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
-	}
-	if !j.Pin(files) {
+	if !all {
 		j.note("the crawl has more open files than this process may have (ulimit -n); " +
 			"the command fails if the crawl renames one of them meanwhile")
 	}
-	for dir := range j.Out.Paths {
-		if err := j.PinList(j.Out.Path(dir, "warc")); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-func (j *job) warcState() (*warc.State, error) {
-	st, err := state.Part[warc.State](j.Manifest, state.NameWARC)
-	if err == nil && st == nil {
-		err = fmt.Errorf("publish: the manifest has no state of %s: %w", state.NameWARC, state.ErrIncompatible)
-	}
-	return st, err
 }
 
 func (j *job) note(format string, args ...any) {
@@ -201,12 +179,8 @@ func (j *job) note(format string, args ...any) {
 
 // volumes lists the WARC files that are there. Each needs its index.
 func (j *job) volumes() (list []*warc.Volume, err error) {
-	st, err := j.warcState()
-	if err != nil {
-		return nil, err
-	}
 	without, moved := "", int64(0)
-	err = warc.EachVolume(j.WARCFiles(), st, func(v *warc.Volume) error {
+	err = warc.EachVolume(j.WARCFiles(), j.warc, func(v *warc.Volume) error {
 		switch {
 		case !v.HasData():
 			moved++

@@ -268,8 +268,8 @@ func (s *splitter) run(ctx context.Context) (err error) {
 	if err == nil {
 		err = s.endVisit()
 	}
-	if err == nil { // an outage is no damage
-		err = s.j.RemoteFailed()
+	if failed := s.j.RemoteFailed(); failed != nil { // an outage is no damage
+		err = failed
 	}
 	if err != nil {
 		return err
