@@ -18,6 +18,7 @@ import (
 // visit is what the host index takes of a capture.
 type visit struct {
 	host     string
+	at       int64 // Unix seconds
 	to       Subset
 	status   int
 	length   int64
@@ -28,8 +29,8 @@ type visit struct {
 
 // append appends the line of a visit: the key of its host, which sorts it, and its values, separated by tabs.
 func (v *visit) append(dst []byte) []byte {
-	return fmt.Appendf(dst, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n", surtHost(v.host), v.host, v.to, v.status, v.length,
-		v.millis, v.language, strings.ReplaceAll(v.signal, "\t", " "))
+	return fmt.Appendf(dst, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", surtHost(v.host), v.host, v.at, v.to, v.status,
+		v.length, v.millis, v.language, strings.ReplaceAll(v.signal, "\t", " "))
 }
 
 // meta takes the values of the metadata record of the capture.
@@ -109,7 +110,8 @@ type hostTotals struct {
 	bytes     int64                      // of all records
 	millis    sample
 	languages map[string]int64
-	signal    string // the last one
+	signal    string // the last one in time
+	signalAt  int64
 }
 
 // sample has the mean of numbers, and their median. Of more than maxSample it keeps every second one, and again every
@@ -152,10 +154,11 @@ func (s *sample) values() (mean, median tabular.Value) {
 
 // add adds the values of a line, behind its key.
 func (t *hostTotals) add(fields []string) error {
-	to, err1 := strconv.Atoi(fields[0])
-	status, err2 := strconv.Atoi(fields[1])
-	length, err3 := strconv.ParseInt(fields[2], 10, 64)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	at, err1 := strconv.ParseInt(fields[0], 10, 64)
+	to, err2 := strconv.Atoi(fields[1])
+	status, err3 := strconv.Atoi(fields[2])
+	length, err4 := strconv.ParseInt(fields[3], 10, 64)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
 	kind := 0
@@ -167,14 +170,14 @@ func (t *hostTotals) add(fields []string) error {
 	if Subset(to) == Pages {
 		t.lengths.add(length)
 	}
-	if millis, err := strconv.ParseInt(fields[3], 10, 64); err == nil {
+	if millis, err := strconv.ParseInt(fields[4], 10, 64); err == nil {
 		t.millis.add(millis)
 	}
-	if code := fields[4]; code != "" {
+	if code := fields[5]; code != "" {
 		t.languages[code]++
 	}
-	if fields[5] != "" {
-		t.signal = fields[5]
+	if fields[6] != "" && at >= t.signalAt {
+		t.signal, t.signalAt = fields[6], at
 	}
 	return nil
 }
@@ -245,7 +248,7 @@ func (j *job) hosts(ctx context.Context, parts []*part) (_ []file, err error) {
 		if line == nil {
 			break
 		}
-		if len(fields) != 8 {
+		if len(fields) != 9 {
 			return nil, fmt.Errorf("publish: the line %.200q of a host", line)
 		}
 		if t == nil {

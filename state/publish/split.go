@@ -447,7 +447,8 @@ func (s *splitter) capture(x *warc.Indexed, to Subset) error {
 	}
 	_, err = s.lines.Write(s.line)
 	host := weburl.TrimDot(weburl.Split([]byte(x.URL)).Host)
-	s.visit = &visit{host: string(host), to: to, status: x.Status, length: x.Length, language: c.Languages}
+	s.visit = &visit{host: string(host), at: x.Time.Unix(), to: to, status: x.Status,
+		length: x.Length, language: c.Languages}
 	if err == nil && to == Pages && !s.j.opt.NoTexts {
 		err = s.describe(x, c)
 	}
