@@ -121,7 +121,7 @@ func (c *crawler) wire() {
 	c.wireOperator()
 	c.wireFigures()
 	c.seen.Wire(seen.Others{Budgets: c.budgets, AdoptOrder: c.deferrals.AdoptOrder,
-		LogSeed: c.output.LogSeed})
+		Earlier: c.deferrals.Earlier, LogSeed: c.output.LogSeed})
 	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
 		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
 		Checkpointed: c.checkpointer.Latest})

@@ -114,6 +114,7 @@ type (
 	BudgetPolicy  = options.BudgetPolicy
 	BodyCap       = options.BodyCap
 	WhenFull      = options.WhenFull
+	Known         = options.Known
 	Resolver      = options.Resolver
 	RenderOptions = render.BrowserOptions
 	Fetcher       = options.Fetcher
@@ -132,6 +133,10 @@ const (
 	SignOnChallenge = options.SignOnChallenge
 	SignAlways      = options.SignAlways
 	SignNever       = options.SignNever
+
+	KnownAll  = options.KnownAll
+	KnownDue  = options.KnownDue
+	KnownSkip = options.KnownSkip
 
 	NoRenderResources = render.NoResources
 )

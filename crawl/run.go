@@ -167,6 +167,12 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if c.Manifest != nil {
 		c.Hook("recovery")
 	}
+	if err := c.feedEarlier(inner); err != nil || inner.Err() != nil {
+		if inner.Err() != nil { // no checkpoint has what was fed: the next run begins once more
+			return &Result{Stop: c.stopped(), Snapshot: *c.figures.Snapshot()}, nil
+		}
+		return nil, err
+	}
 	// Identity, secret and the position in the seeds must be durable before the first fetch.
 	if err := c.checkpointer.Save(); err != nil {
 		return nil, err

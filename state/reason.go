@@ -45,6 +45,7 @@ const (
 	ReasonErased       // erased by the operator (package erase), fetched or not
 	ReasonPayment      // the host asked for payment several times
 	ReasonAwaitTDMRep
+	ReasonEarlier // an earlier crawl has fetched it (--since-known)
 	NumReasons
 )
 
@@ -90,6 +91,7 @@ var reasonTexts = [NumReasons]struct{ name, words, more string }{
 	ReasonCertificate: {"bad-certificate", "bad certificate", "the request needs a good one (--tls, --sites)"},
 	ReasonSignature:   {"signature", "signature wanted", "the site asked for a signed request (--sign)"},
 	ReasonAwaitTDMRep: {"await-tdmrep", "waiting for tdmrep.json", "the earlier request had no response"},
+	ReasonEarlier:     {"earlier-crawl", "fetched by an earlier crawl", "--since-known leaves it out"},
 	ReasonErased:      {"erased", "erased", "the operator has erased it (drumbeat erase)"},
 }
 

@@ -157,6 +157,7 @@ type outputFlags struct {
 	Store           flags.Store   `group:"output" type:"parts" placeholder:"KIND"`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record"`
 	Since           []string      `group:"output" sep:"none" placeholder:"DIR"`
+	SinceKnown      string        `group:"output" enum:"all,due,skip" default:"all"`
 	Usage           usageParts    `group:"output" type:"parts" placeholder:"PARTS"`
 	TDMRep          bool          `group:"output" name:"tdmrep"`
 	Simhash         bool          `group:"output"`
@@ -173,7 +174,7 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
 	o.Usage = state.Usages{Search: state.Usage(c.Usage.Search), AIInput: state.Usage(c.Usage.AIInput),
 		AITrain: state.Usage(c.Usage.AITrain)}
-	o.TDMRep, o.Since = c.TDMRep, nil
+	o.TDMRep, o.Since, o.SinceKnown = c.TDMRep, nil, crawl.Known(c.SinceKnown)
 	for _, dirs := range c.Since {
 		o.Since = append(o.Since, flags.Clean(strings.Split(dirs, ",")))
 	}

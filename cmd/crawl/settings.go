@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/crawl"
 	"drumbeat/crawl/dirs"
 	"drumbeat/crawl/sitemaps"
 	"drumbeat/disk"
@@ -75,7 +76,11 @@ func (c *Command) checkNumbers() error {
 		}
 	}
 	switch {
+	case len(c.Since) == 0 && c.SinceKnown != string(crawl.KnownAll):
+		return fmt.Errorf("--since-known %s needs --since", c.SinceKnown)
 	case len(c.Since) == 0:
+	case c.Known != "" && c.Recrawl && c.SinceKnown == string(crawl.KnownDue):
+		return errors.New("--since-known due with --recrawl is not for --known: visits would not keep to the list")
 	case c.Store.Kind != "warc" || c.ContentSeen != "record":
 		return errors.New("--since is for --store warc with --content-seen record")
 	case c.Node != nil:

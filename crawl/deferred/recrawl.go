@@ -71,6 +71,21 @@ func (d *Stage) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place
 	return d.nextVisit(tx, rec, &h, from)
 }
 
+// Earlier handles a new URL that an earlier crawl has fetched: it waits for the visit that was planned there, or it ends.
+// It is part of a transaction.
+func (d *Stage) Earlier(tx *account.Tx, rec *weburl.Record) error {
+	rec.Reason = uint8(state.ReasonNone)
+	tx.Enter(d.saved.Hasher.URLKey(rec.URL), state.PlaceStar)
+	if _, ok := d.Revisits(rec.URL); !ok || !revisit.Visited(rec.Visits) {
+		return d.Refuse(tx, rec, state.PlaceStar, state.ReasonEarlier)
+	}
+	h, err := state.HistoryOf(rec)
+	if err != nil {
+		return err
+	}
+	return d.nextVisit(tx, rec, &h, state.PlaceStar)
+}
+
 // nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL
 // returns after three quarters and waits again for the rest: then a visit is late by at most a sixteenth of
 // its interval, for a second write and read of its record.

@@ -35,6 +35,8 @@ type Output struct {
 	// they have stored: its pages with such a body become revisit records. They need ContentRecord. Later runs of the
 	// crawl may name them, too, which changes nothing.
 	Since [][]string
+	// SinceKnown says what a new crawl does with the URLs that the crawls of Since have fetched; "": KnownAll.
+	SinceKnown Known
 	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
 	NoArchive, NoIndex state.Archive
 	// Usage says what becomes of responses whose sites refuse a use of them.
@@ -48,6 +50,16 @@ type Output struct {
 	CrawlLog state.LogLevel
 }
 
+// Known says which of the URLs that earlier crawls have fetched a new crawl fetches, apart from seeds.
+type Known string
+
+// The values of Known.
+const (
+	KnownAll  Known = "all"  // those that it finds
+	KnownDue  Known = "due"  // those whose next visit is due by the plan of the earlier crawl, or without a plan
+	KnownSkip Known = "skip" // none but sitemaps and feeds
+)
+
 // Defaults sets the zero fields.
 func (o *Output) Defaults() {
 	setDefault(&o.ContentSeen, state.ContentRecord)
@@ -55,6 +67,7 @@ func (o *Output) Defaults() {
 		o.ContentSeen = state.ContentOff // there is nothing to record
 	}
 	setDefault(&o.CrawlLog, state.LogErrors)
+	setDefault(&o.SinceKnown, KnownAll)
 	setDefault(&o.WARCFileBytes, 1_000_000_000)
 }
 
@@ -62,6 +75,15 @@ func (o *Output) Defaults() {
 func (o *Output) Validate() error {
 	if seen := o.ContentSeen; len(o.Since) > 0 && (!o.Store || seen != "" && seen != state.ContentRecord) {
 		return errors.New("crawl: the bodies of earlier crawls are for a crawl that writes revisit records")
+	}
+	switch o.SinceKnown {
+	case "", KnownAll:
+	case KnownDue, KnownSkip:
+		if len(o.Since) == 0 {
+			return errors.New("crawl: URLs that are known need the earlier crawls that know them")
+		}
+	default:
+		return fmt.Errorf("crawl: known URLs %q are not all, due or skip", o.SinceKnown)
 	}
 	switch o.CrawlLog {
 	case "", state.LogOff, state.LogErrors, state.LogAll:

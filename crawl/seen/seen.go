@@ -79,7 +79,9 @@ type Others struct {
 	Budgets Budgets
 	// AdoptOrder handles a new URL that was enqueued; ok is false if it was not. It is part of a transaction.
 	AdoptOrder func(tx *account.Tx, rec *weburl.Record) (ok bool, _ error)
-	LogSeed    func(seed, why string) // a seed that yields nothing
+	// Earlier handles a new URL that an earlier crawl has fetched (state.ReasonEarlier). It is part of a transaction.
+	Earlier func(tx *account.Tx, rec *weburl.Record) error
+	LogSeed func(seed, why string) // a seed that yields nothing
 }
 
 // Budgets give new URLs their budgets.
@@ -273,6 +275,12 @@ func (s *Stage) emitUnique(results []drum.Result) error {
 				} else if ok {
 					continue
 				}
+			}
+			if state.Reason(rec.Reason) == state.ReasonEarlier {
+				if err := s.others.Earlier(tx, &rec); err != nil {
+					return err
+				}
+				continue
 			}
 			tx.Enter(s.saved.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			check := s.others.Budgets.CheckOf(&rec, res.Aux)

@@ -37,7 +37,7 @@ type Covered struct {
 	Fault    string    // what is wrong with the line if it has no URL
 }
 
-// coverage is the kind of Coverage.
+// coverage is the kind of Coverage and EachFetched.
 const coverage Kind = "coverage"
 
 // Coverage calls fn for each URL that list passes to its function, by the keys of URLs; lines without a URL come first.

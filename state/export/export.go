@@ -78,7 +78,7 @@ type Options struct {
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 
-	site  func(*job) error // for Site and Coverage
+	site  func(*job) error // for Site, Coverage and EachFetched
 	carry *carry           // for Follow
 }
 

@@ -155,6 +155,9 @@ func (s *visitScan) waiting() error {
 			v.numbers[waitingDue] = h.Due().UnixMilli()
 		}
 		v.texts[visitURL], v.texts[waitingPlace] = r.URL, []byte(at.Place.String())
+		if s.plans {
+			v.texts[waitingPlan] = r.Visits
+		}
 		return s.add(&v)
 	})
 }
@@ -201,6 +204,7 @@ const (
 	waitingDue      = visitBatch // Unix ms
 
 	waitingPlace = visitReason
+	waitingPlan  = visitDigest // weburl.Record.Visits, if visitScan.plans
 )
 
 func (u *urlState) reset(pld uint64, url []byte) {

@@ -25,7 +25,9 @@ type visitScan struct {
 	// skip, if set, says which WARC files are left out, by their names.
 	skip func(name string) bool
 	// group appends what the records are sorted by before the key of the URL; nil: nothing.
-	group  func(dst, url []byte) []byte
+	group func(dst, url []byte) []byte
+	// plans says that waiting adds what is known for the next visit of each URL.
+	plans  bool
 	sorter *extsort.Sorter
 	rec    []byte
 }

@@ -202,6 +202,7 @@ var reasonWords = map[string]string{
 	state.ReasonReset.String():        "the server closed the connection early",
 	state.ReasonTLS.String():          "no protected connection was possible",
 	state.ReasonErased.String():       "the operator has erased it",
+	state.ReasonEarlier.String():      "an earlier crawl has fetched it",
 	state.ReasonCertificate.String():  "the server's certificate is not valid",
 	state.ReasonBadResponse.String():  "the answer does not follow the rules of HTTP",
 	state.ReasonHeadTooLarge.String(): "the head of the answer is too large",

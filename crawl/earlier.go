@@ -1,0 +1,145 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
+	"drumbeat/crawl/strategy"
+	"drumbeat/internal/revisit"
+	"drumbeat/state"
+	"drumbeat/state/export"
+)
+
+// The URLs that earlier crawls have fetched are fed to URLseen before the first checkpoint of a new crawl, which has all
+// of them or does not exist. There each is a new URL that ends at once (state.ReasonEarlier) or waits for its next visit
+// (deferred.Stage.Earlier); links to it are repeats from then on. That costs no look-up, no RAM and no disk for a URL
+// but its line in the log. What a crawl knows of its URLs comes from a sort on disk, by the keys of URLs, which are those
+// of this crawl, too.
+
+const (
+	// earlierRAM is the RAM to sort what an earlier crawl knows, the least that an export takes. The passes of
+	// the new crawl, which take more, have not begun.
+	earlierRAM = 32 << 20
+	// earlierAtOnce is the number of URLs in one transaction.
+	earlierAtOnce = 256
+)
+
+// feedEarlier feeds the URLs that earlier crawls have fetched to a new crawl, as Options.Output.SinceKnown says. Seeds
+// come first, but not in a crawl that follows no links: its list is what is to be chosen from. ctx may end it early;
+// nothing durable has changed then.
+func (c *crawler) feedEarlier(ctx context.Context) error {
+	o := &c.opt.Output
+	if c.Manifest != nil || len(o.Since) == 0 || o.SinceKnown == options.KnownAll {
+		return nil
+	}
+	if c.opt.Order.Strategy != strategy.Snapshot {
+		if err := c.seeds.Run(ctx); err != nil {
+			return err
+		}
+	}
+	for _, dirs := range o.Since {
+		name := strings.Join(dirs, ",")
+		f := &earlierFeed{c: c, batch: admit.NewBatch(c.links), now: time.Now()}
+		c.opt.Observe.Log.Info("reading the URLs that an earlier crawl has fetched", "crawl", name)
+		rep, err := export.EachFetched(ctx, export.Options{FS: c.opt.Disk.FS, Dirs: dirs, RAMBytes: earlierRAM,
+			TempDir: c.Set.Path(0, "since-tmp")}, f.take)
+		if err == nil {
+			err = f.send()
+		}
+		if err != nil {
+			return fmt.Errorf("crawl: read the URLs of earlier crawl %s: %w", name, err)
+		}
+		for _, note := range rep.Notes {
+			c.opt.Observe.Log.Warn("the URLs that an earlier crawl has fetched are incomplete", "crawl", name, "why", note)
+		}
+		c.opt.Observe.Log.Info("read the URLs that an earlier crawl has fetched", "crawl", name, "urls", f.urls,
+			"to_find", f.found, "planned", f.planned)
+	}
+	return nil
+}
+
+// earlierFeed feeds the URLs of one crawl.
+type earlierFeed struct {
+	c       *crawler
+	batch   *admit.Batch
+	now     time.Time
+	waiting []export.Fetched // to be sent
+	// URLs that were fetched; of them, those that this crawl fetches if it finds them, and those that wait for a visit.
+	urls, found, planned int64
+}
+
+// take adds a URL.
+func (f *earlierFeed) take(u *export.Fetched) error {
+	f.urls++
+	visits, fetch, err := f.choose(u)
+	if err != nil {
+		return err
+	}
+	if fetch {
+		f.found++
+		return nil
+	}
+	if len(visits) > 0 {
+		f.planned++
+	}
+	f.waiting = append(f.waiting, export.Fetched{URL: bytes.Clone(u.URL), Visits: bytes.Clone(visits)})
+	if len(f.waiting) < earlierAtOnce {
+		return nil
+	}
+	return f.send()
+}
+
+// choose says what becomes of a URL: this crawl fetches it if it finds it, else it waits for the visit that visits plans,
+// or is left out without.
+func (f *earlierFeed) choose(u *export.Fetched) (visits []byte, fetch bool, err error) {
+	if listsURLs(u) {
+		return nil, true, nil
+	}
+	if f.c.opt.Output.SinceKnown == options.KnownSkip {
+		return nil, false, nil
+	}
+	if len(u.Visits) == 0 {
+		return nil, true, nil
+	}
+	var h revisit.History
+	if err := h.Decode(u.Visits); err != nil {
+		return nil, false, err
+	}
+	if _, again := f.c.deferrals.Revisits(u.URL); again {
+		return u.Visits, false, nil
+	}
+	return nil, !h.Due().After(f.now), nil
+}
+
+// listsURLs reports whether a URL is most likely a sitemap or a feed, by which a crawl finds what is new.
+func listsURLs(u *export.Fetched) bool {
+	path := bytes.ToLower(u.URL)
+	return bytes.Contains(u.MIME, []byte("xml")) && !bytes.Contains(u.MIME, []byte("xhtml")) ||
+		bytes.Contains(path, []byte("sitemap")) || bytes.HasSuffix(path, []byte(".xml")) ||
+		bytes.HasSuffix(path, []byte(".xml.gz"))
+}
+
+// send sends the URLs to URLseen.
+func (f *earlierFeed) send() error {
+	err := f.c.Transact(func(tx *account.Tx) error {
+		f.c.Hook("earlier")
+		for i := range f.waiting {
+			u, b := &f.waiting[i], f.batch
+			b.Start(nil, nil, 0, 0, f.now)
+			b.Rec.Reason, b.Rec.Visits = uint8(state.ReasonEarlier), u.Visits
+			b.Add(u.URL)
+			if err := f.c.seen.SendLinks(b, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.waiting = f.waiting[:0]
+	return err
+}
