@@ -61,4 +61,25 @@ func TestSinceCommands(t *testing.T) {
 		}
 	}
 	wantExit(t, term.ExitDone, "", "audit", "--known", filepath.Join(two, "seeds.txt"), two)
+
+	if errs := crawl(term.ExitUsage, "three", "--since-known=skip"); !strings.Contains(errs, "needs --since") {
+		t.Errorf("without --since: %q", errs)
+	}
+	three := filepath.Join(base, "three")
+	crawl(term.ExitDone, "three", "--since", two, "--since-known=skip")
+	for _, want := range []struct {
+		words string
+		args  []string
+	}{
+		{"fetched by an earlier crawl (earlier-crawl); --since-known leaves it out\n            explain url --dir has the " +
+			"answer for a crawl of --since: " + two, []string{"explain", "url", "--dir", three, server.URL + "/a"}},
+		{"in a crawl of --since (" + one + ")", []string{"explain", "url", "--dir", two, server.URL + "/a"}},
+		{"earlier-crawl", []string{"log", "--reason=earlier-crawl", three}},
+		{`"left_out": 3`, []string{"report", "--json", "--output=-", three}},
+		{"balanced", []string{"audit", "--deep", three}},
+	} {
+		if out, _ = wantExit(t, term.ExitDone, "", want.args...); !strings.Contains(out, want.words) {
+			t.Errorf("%v: %s, want %q", want.args, out, want.words)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func (c *crawler) feedEarlier(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, dirs := range o.Since {
+	for i, dirs := range o.Since {
 		name := strings.Join(dirs, ",")
 		f := &earlierFeed{c: c, batch: admit.NewBatch(c.links), now: time.Now()}
 		c.opt.Observe.Log.Info("reading the URLs that an earlier crawl has fetched", "crawl", name)
@@ -58,8 +58,10 @@ func (c *crawler) feedEarlier(ctx context.Context) error {
 		for _, note := range rep.Notes {
 			c.opt.Observe.Log.Warn("the URLs that an earlier crawl has fetched are incomplete", "crawl", name, "why", note)
 		}
+		took := &c.earlier.took[i]
+		took.URLs, took.LeftOut, took.Planned = f.urls, f.urls-f.found-f.planned, f.planned
 		c.opt.Observe.Log.Info("read the URLs that an earlier crawl has fetched", "crawl", name, "urls", f.urls,
-			"to_find", f.found, "planned", f.planned)
+			"left_out", took.LeftOut, "planned", f.planned)
 	}
 	return nil
 }

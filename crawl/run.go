@@ -353,7 +353,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.openRAM(m); err != nil {
 		return nil, err
 	}
-	run.FirstSeeds = c.seeds.First() // the next manifests have it
+	run.FirstSeeds, run.Earlier = c.seeds.First(), c.earlier.taken(m) // the next manifests have them
 	return c, nil
 }
 

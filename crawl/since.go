@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/options"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/state"
@@ -18,26 +19,33 @@ import (
 // that opens the crawl uses it alone.
 type earlier struct {
 	readers []*state.Reader
+	stores  []contents.Earlier // of readers
 	secret  weburl.Secret
+	took    []state.Earlier // from each crawl
 }
 
 // openEarlier opens the crawls.
-func openEarlier(fsys disk.FS, since [][]string) (e *earlier, err error) {
+func openEarlier(fsys disk.FS, o *options.Output) (e *earlier, err error) {
 	e = new(earlier)
 	defer func() {
 		if err != nil {
 			e.close()
 		}
 	}()
-	for i, dirs := range since {
+	for i, dirs := range o.Since {
 		name := strings.Join(dirs, ",")
 		r, err := state.OpenReader(fsys, dirs, nil)
 		if err != nil {
 			return e, fmt.Errorf("crawl: earlier crawl %s: %w", name, err)
 		}
 		e.readers = append(e.readers, r)
+		e.took = append(e.took, state.Earlier{Dirs: dirs, Crawl: r.CrawlID})
 		if r.Activity() == state.StateRunning {
 			return e, fmt.Errorf("crawl: earlier crawl %s is running: stop it first: %w", name, state.ErrIncompatible)
+		}
+		if r.Manifest.Frozen.SeparateOut && o.SinceKnown != options.KnownAll {
+			return e, fmt.Errorf("crawl: the indexes of earlier crawl %s are in its output directories, where --since-known "+
+				"does not read them: export its state, and select the URLs to fetch: %w", name, state.ErrIncompatible)
 		}
 		secret, err := r.OpenSecret(r.Manifest)
 		if err != nil {
@@ -52,8 +60,8 @@ func openEarlier(fsys disk.FS, since [][]string) (e *earlier, err error) {
 	return e, nil
 }
 
-// contents returns the stores of contents of the crawls.
-func (e *earlier) contents() (all []contents.Earlier, err error) {
+// open opens the stores of contents of the crawls.
+func (e *earlier) open() ([]contents.Earlier, error) {
 	if e == nil {
 		return nil, nil
 	}
@@ -62,11 +70,23 @@ func (e *earlier) contents() (all []contents.Earlier, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if st != nil {
-			all = append(all, contents.Earlier{Set: r.Set, State: st})
-		}
+		e.stores = append(e.stores, contents.Earlier{Set: r.Set, State: st})
 	}
-	return all, nil
+	return e.stores, nil
+}
+
+// taken returns what a crawl took from earlier ones when it began, m is its manifest. feedEarlier completes it.
+func (e *earlier) taken(m *state.Manifest) []state.Earlier {
+	switch {
+	case m != nil && m.Run != nil:
+		return m.Run.Earlier
+	case e == nil:
+		return nil
+	}
+	for i := range e.stores {
+		e.took[i].Bodies = e.stores[i].Bodies
+	}
+	return e.took
 }
 
 func (e *earlier) close() {
@@ -81,7 +101,7 @@ func (e *earlier) close() {
 
 // openContents makes the store of contents ready.
 func (c *crawler) openContents(m *state.Manifest) error {
-	earlier, err := c.earlier.contents()
+	earlier, err := c.earlier.open()
 	if err != nil {
 		return err
 	}
@@ -97,6 +117,6 @@ func (c *crawler) openSince() (err error) {
 	if o.Cluster != nil {
 		return errors.New("crawl: an earlier crawl is not for a node of a cluster")
 	}
-	c.earlier, err = openEarlier(o.Disk.FS, o.Output.Since)
+	c.earlier, err = openEarlier(o.Disk.FS, &o.Output)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -173,6 +174,14 @@ func TestSinceRefuses(t *testing.T) {
 		refused(w.options(t, fs, "b", "a", "other"), "has other keys")
 		refused(w.options(t, fs, "b", "none"), "none")
 		refused(w.options(t, fs, "other", "a"), "this one began without")
+		out := w.options(t, fs, "out")
+		out.Disk.Out = []string{"files"}
+		mustRun(t, t.Context(), out)
+		known := w.options(t, fs, "b", "out")
+		known.Output.SinceKnown = options.KnownSkip
+		refused(known, "export its state")
+		known.Output.Since = nil
+		refused(known, "need the earlier crawls")
 		skip := w.options(t, fs, "b", "a")
 		skip.Output.ContentSeen = state.ContentSkip
 		refused(skip, "writes revisit records")

@@ -57,6 +57,17 @@ type LastRun struct {
 	CrawlLog           LogLevel        `json:"crawl_log"`
 	Store              bool            `json:"store"`
 	Drain              bool            `json:"drain,omitempty"`
+	Earlier            []Earlier       `json:"earlier,omitempty"` // from which the first run took something
+}
+
+// Earlier is a crawl of --since, with what the new crawl took from it when it began.
+type Earlier struct {
+	Dirs    []string `json:"directories"`
+	Crawl   string   `json:"crawl"`
+	Bodies  int64    `json:"bodies"`             // to which the new crawl's revisit records may refer
+	URLs    int64    `json:"urls,omitempty"`     // that it had fetched; counted with --since-known due or skip
+	LeftOut int64    `json:"left_out,omitempty"` // of these, those that are not fetched, unless they are seeds
+	Planned int64    `json:"planned,omitempty"`  // and those that wait for the visit that was planned
 }
 
 // MaxFirstSeeds bounds LastRun.FirstSeeds, which name a crawl: two tell that there are several.

@@ -11,8 +11,9 @@ import (
 
 // Earlier is the store of contents of an earlier crawl with the same secret, which does not change meanwhile.
 type Earlier struct {
-	Set   disk.Set
-	State *drum.State
+	Set    disk.Set
+	State  *drum.State // nil: nothing is stored
+	Bodies int64       // that a new crawl has taken
 }
 
 // sinceLot is the number of tuples that are added at once.
@@ -34,14 +35,12 @@ func (c *Store) takeEarlier(all []Earlier) error {
 		_, err := c.Drum.Pass(context.Background(), false)
 		return err
 	}
-	took, stored := int64(0), int64(0)
-	for _, e := range all {
-		stored += e.State.Keys()
-	}
-	c.opt.Log.Info("taking the bodies that earlier crawls have stored", "bodies", stored)
-	for _, e := range all {
+	took := int64(0)
+	c.opt.Log.Info("taking the bodies that earlier crawls have stored")
+	for i := range all {
+		e := &all[i]
 		err := e.each(func(key drum.Key, value []byte) error {
-			took++
+			e.Bodies++
 			tuples = append(tuples, drum.Tuple{Key: key, Op: drum.Update, Value: append([]byte(nil), value...)})
 			if len(tuples) < sinceLot {
 				return nil
@@ -54,6 +53,7 @@ func (c *Store) takeEarlier(all []Earlier) error {
 		if err != nil {
 			return fmt.Errorf("crawl: take the bodies of an earlier crawl: %w", err)
 		}
+		took += e.Bodies
 	}
 	c.opt.Log.Info("took the bodies that earlier crawls have stored", "bodies", took)
 	return nil
@@ -61,6 +61,9 @@ func (c *Store) takeEarlier(all []Earlier) error {
 
 // each calls fn with each body that is stored.
 func (e *Earlier) each(fn func(key drum.Key, value []byte) error) error {
+	if e.State == nil {
+		return nil
+	}
 	stored := func(key drum.Key, value []byte) error {
 		var v bodyValue
 		if err := v.decode(value); err != nil {

@@ -93,6 +93,7 @@ type EndedReport struct {
 	Status    int       `json:"status,omitempty"`
 	Reason    string    `json:"reason,omitempty"` // of a refusal
 	MIME      string    `json:"mime,omitempty"`
+	Revisit   bool      `json:"revisit,omitempty"` // the body is that of an earlier capture
 	Redirect  string    `json:"redirect,omitempty"`
 	Dropped   string    `json:"dropped,omitempty"` // why the redirect is not followed
 	Truncated string    `json:"truncated,omitempty"`

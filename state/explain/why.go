@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drumbeat/admit"
@@ -101,6 +102,10 @@ func (v *view) whyPlace(rep *URLReport) []string {
 				"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
 				rep.Ended.Redirect, max(0, v.links.MaxRedirects)))
 		}
+		if names := v.earlier(); names != "" && rep.Ended.Revisit {
+			why = append(why, "its body is that of an earlier capture, here or in a crawl of --since ("+names+"): drumbeat "+
+				"get --record has the reference")
+		}
 		return why
 	case state.PlaceRefused.String():
 		why := say("refused %s: %s", v.when(rep.Ended.Time), reasonText(rep.Ended.Reason))
@@ -111,9 +116,24 @@ func (v *view) whyPlace(rep *URLReport) []string {
 				why = append(why, "the rules known now allow it: robots.txt has changed since")
 			}
 		}
+		if rep.Ended.Reason == state.ReasonEarlier.String() {
+			why = append(why, "explain url --dir has the answer for a crawl of --since: "+v.earlier())
+		}
 		return why
 	}
 	return say("in place %s", state.PlaceText(rep.Place))
+}
+
+// earlier names the crawls of --since, "" for none.
+func (v *view) earlier() string {
+	if v.m.Run == nil {
+		return ""
+	}
+	var names []string
+	for _, e := range v.m.Run.Earlier {
+		names = append(names, strings.Join(e.Dirs, ","))
+	}
+	return strings.Join(names, ", ")
 }
 
 func (v *view) whyUnseen(rep *URLReport) []string {

@@ -61,6 +61,7 @@ func (r *Report) WriteHTML(w io.Writer, view View) error {
 	}
 	add("speed", "What limited the speed", r.hours()...)
 	add("not-fetched", "Not fetched, and why", r.notFetched()...)
+	add("earlier", "Earlier crawls", r.earlier()...)
 	add("responses", "Responses by status", r.responses()...)
 	add("domains", "Most linked domains", r.domains(view)...)
 	add("events", "Events", r.events()...)
@@ -274,6 +275,23 @@ func (r *Report) notFetched() (list []page.Block) {
 		list = append(list, t)
 	}
 	return append(list, reasons("Failed requests, before another attempt", "requests", r.Failed)...)
+}
+
+// earlier has what the crawl took from those of --since.
+func (r *Report) earlier() []page.Block {
+	if r.Options == nil || len(r.Options.Earlier) == 0 {
+		return nil
+	}
+	t := table("crawl", "#bodies", "#URLs that it fetched", "#left out but for seeds", "#to visit as planned")
+	for _, e := range r.Options.Earlier {
+		row := []page.Cell{{Text: strings.Join(e.Dirs, ", "), Lead: e.Crawl}}
+		for _, n := range []int64{e.Bodies, e.URLs, e.LeftOut, e.Planned} {
+			row = append(row, page.Cell{Text: humanize.Comma(n)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return []page.Block{t, page.Text("A page with the body of an earlier crawl is a revisit record that refers to it. " +
+		"URLs are counted with --since-known due or skip.")}
 }
 
 func (r *Report) responses() []page.Block {
