@@ -16,11 +16,11 @@ import (
 	"drumbeat/state/export"
 )
 
-// The URLs that earlier crawls have fetched are fed to URLseen before the first checkpoint of a new crawl, which has all
-// of them or does not exist. There each is a new URL that ends at once (state.ReasonEarlier) or waits for its next visit
-// (deferred.Stage.Earlier); links to it are repeats from then on. That costs no look-up, no RAM and no disk for a URL
-// but its line in the log. What a crawl knows of its URLs comes from a sort on disk, by the keys of URLs, which are those
-// of this crawl, too.
+// The URLs that earlier crawls have fetched are fed to URLseen before the first checkpoint of a new crawl, which has
+// all of them or does not exist. There each is a new URL that ends at once (state.ReasonEarlier) or waits for its next
+// visit (deferred.Stage.Earlier); links to it are repeats from then on. That costs no look-up and no RAM for a URL, and
+// on disk its key and its line in the log. What a crawl knows of its URLs comes from a sort on disk, by the keys of
+// URLs, which are those of this crawl, too.
 
 const (
 	// earlierRAM is the RAM to sort what an earlier crawl knows, the least that an export takes. The passes of
@@ -31,38 +31,49 @@ const (
 )
 
 // feedEarlier feeds the URLs that earlier crawls have fetched to a new crawl, as Options.Output.SinceKnown says. Seeds
-// come first, but not in a crawl that follows no links: its list is what is to be chosen from. ctx may end it early;
-// nothing durable has changed then.
-func (c *crawler) feedEarlier(ctx context.Context) error {
+// come first, but not in a crawl that follows no links: its list is what is to be chosen from. It returns false if ctx
+// ended it early; nothing durable has changed then.
+func (c *crawler) feedEarlier(ctx context.Context) (whole bool, _ error) {
 	o := &c.opt.Output
 	if c.Manifest != nil || len(o.Since) == 0 || o.SinceKnown == options.KnownAll {
-		return nil
+		return true, nil
 	}
 	if c.opt.Order.Strategy != strategy.Snapshot {
 		if err := c.seeds.Run(ctx); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for i, dirs := range o.Since {
-		name := strings.Join(dirs, ",")
-		f := &earlierFeed{c: c, batch: admit.NewBatch(c.links), now: time.Now()}
-		c.opt.Observe.Log.Info("reading the URLs that an earlier crawl has fetched", "crawl", name)
-		rep, err := export.EachFetched(ctx, export.Options{FS: c.opt.Disk.FS, Dirs: dirs, RAMBytes: earlierRAM,
-			TempDir: c.Set.Path(0, "since-tmp")}, f.take)
-		if err == nil {
-			err = f.send()
+		err := c.feedOf(ctx, dirs, &c.earlier.took[i])
+		if ctx.Err() != nil {
+			return false, nil
 		}
 		if err != nil {
-			return fmt.Errorf("crawl: read the URLs of earlier crawl %s: %w", name, err)
+			return false, fmt.Errorf("crawl: read the URLs of earlier crawl %s: %w", strings.Join(dirs, ","), err)
 		}
-		for _, note := range rep.Notes {
-			c.opt.Observe.Log.Warn("the URLs that an earlier crawl has fetched are incomplete", "crawl", name, "why", note)
-		}
-		took := &c.earlier.took[i]
-		took.URLs, took.LeftOut, took.Planned = f.urls, f.urls-f.found-f.planned, f.planned
-		c.opt.Observe.Log.Info("read the URLs that an earlier crawl has fetched", "crawl", name, "urls", f.urls,
-			"left_out", took.LeftOut, "planned", f.planned)
 	}
+	return true, nil
+}
+
+// feedOf feeds the URLs of one crawl, and counts them in took.
+func (c *crawler) feedOf(ctx context.Context, dirs []string, took *state.Earlier) error {
+	log := c.opt.Observe.Log.With("crawl", strings.Join(dirs, ","))
+	log.Info("reading the URLs that an earlier crawl has fetched")
+	f := &earlierFeed{c: c, batch: admit.NewBatch(c.links), now: time.Now()}
+	rep, err := export.EachFetched(ctx, export.Options{FS: c.opt.Disk.FS, Dirs: dirs, RAMBytes: earlierRAM,
+		TempDir: c.Set.Path(0, "since-tmp")}, f.take)
+	if err == nil {
+		err = f.send()
+	}
+	if err != nil {
+		return err
+	}
+	for _, note := range rep.Notes {
+		log.Warn("the URLs that an earlier crawl has fetched are incomplete", "why", note)
+	}
+	took.URLs, took.LeftOut, took.Planned = f.urls, f.urls-f.found-f.planned, f.planned
+	log.Info("read the URLs that an earlier crawl has fetched", "urls", f.urls, "left_out", took.LeftOut,
+		"planned", f.planned)
 	return nil
 }
 
@@ -97,8 +108,8 @@ func (f *earlierFeed) take(u *export.Fetched) error {
 	return f.send()
 }
 
-// choose says what becomes of a URL: this crawl fetches it if it finds it, else it waits for the visit that visits plans,
-// or is left out without.
+// choose says what becomes of a URL: this crawl fetches it if it finds it, else it waits for the visit that visits
+// plans, or is left out without.
 func (f *earlierFeed) choose(u *export.Fetched) (visits []byte, fetch bool, err error) {
 	if listsURLs(u) {
 		return nil, true, nil

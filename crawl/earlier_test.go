@@ -21,8 +21,8 @@ import (
 
 const knownPages, newPages = 120, 30
 
-// knownWorld is a host whose first page links to all others: pages, one that is missing, one that fails, and a feed. The
-// second crawl finds new pages.
+// knownWorld is a host whose first page links to all others: pages, one that is missing, one that fails, and a feed.
+// The second crawl finds new pages.
 type knownWorld struct {
 	*tinyWeb
 	again bool
@@ -90,9 +90,9 @@ func wanted(more ...string) (paths []string) {
 	return paths
 }
 
-// TestSinceKnownSkip: a crawl asks for no page that the earlier one has fetched, over kills and power cuts at any moment
-// from the start on. By the server's log it asks for the seed, the feed, what had no answer, and all that is new; its
-// accounts have a refusal for each URL that is left out.
+// TestSinceKnownSkip: a crawl asks for no page that the earlier one has fetched, over kills and power cuts at any
+// moment from the start on. By the server's log it asks for the seed, the feed, what had no answer, and all that is
+// new; its accounts have a refusal for each URL that is left out.
 func TestSinceKnownSkip(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(*seedFlag, 9))
@@ -163,6 +163,18 @@ func TestSinceKnownList(t *testing.T) {
 	})
 }
 
+// visits returns the requests by path, and forgets them.
+func (w *changingWeb) visits() map[string][]request {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	all := map[string][]request{}
+	for _, r := range w.Requests {
+		all[r.Path] = append(all[r.Path], r)
+	}
+	w.Requests = nil
+	return all
+}
+
 // TestSinceKnownDue: what the earlier crawl has planned is visited no earlier. With Recrawl it is visited then, by the
 // server's log, with the validators of the earlier crawl; without, it is left out.
 func TestSinceKnownDue(t *testing.T) {
@@ -188,16 +200,7 @@ func TestSinceKnownDue(t *testing.T) {
 				due[strings.TrimPrefix(fmt.Sprint(row["url"]), "http://r.test")] = at
 			}
 		}
-		visits := func() map[string][]request {
-			w.Mu.Lock()
-			defer w.Mu.Unlock()
-			all := map[string][]request{}
-			for _, r := range w.Requests {
-				all[r.Path] = append(all[r.Path], r)
-			}
-			w.Requests = nil
-			return all
-		}
+		visits := w.visits
 		visits()
 		began := time.Now()
 		once := mustRun(t, t.Context(), optionsOf("once", false))
@@ -246,8 +249,8 @@ func TestSinceKnownDue(t *testing.T) {
 // tableRows returns the rows of a table of the crawl in a directory.
 func tableRows(t *testing.T, fs disk.FS, dir string, kind export.Kind) []map[string]any {
 	t.Helper()
-	opt := export.Options{FS: fs, Dirs: []string{dir}, Kind: kind, Format: tabular.JSONL, Target: dir + "-" + string(kind),
-		TempDir: dir + "-tmp"}
+	opt := export.Options{FS: fs, Dirs: []string{dir}, Kind: kind, Format: tabular.JSONL,
+		Target: dir + "-" + string(kind), TempDir: dir + "-tmp"}
 	if _, err := export.Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}

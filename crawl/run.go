@@ -158,24 +158,10 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 			return &Result{Stop: c.stopped(), Snapshot: *c.figures.Snapshot()}, nil
 		}
 	}
-	if err := c.node.Agree(inner); err != nil {
+	if whole, err := c.prepare(inner); err != nil {
 		return nil, err
-	}
-	if err := c.restoreRAM(); err != nil {
-		return nil, err
-	}
-	if c.Manifest != nil {
-		c.Hook("recovery")
-	}
-	if err := c.feedEarlier(inner); err != nil || inner.Err() != nil {
-		if inner.Err() != nil { // no checkpoint has what was fed: the next run begins once more
-			return &Result{Stop: c.stopped(), Snapshot: *c.figures.Snapshot()}, nil
-		}
-		return nil, err
-	}
-	// Identity, secret and the position in the seeds must be durable before the first fetch.
-	if err := c.checkpointer.Save(); err != nil {
-		return nil, err
+	} else if !whole {
+		return &Result{Stop: c.stopped(), Snapshot: *c.figures.Snapshot()}, nil
 	}
 	c.seen.StartMeter()
 	if m := c.Manifest; m != nil {
@@ -205,6 +191,25 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return &Result{Stop: StopDone, Snapshot: *c.figures.Snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
+}
+
+// prepare makes the first checkpoint of a run, before the stages start. It returns false without one if ctx ended
+// while a new crawl was taking what earlier crawls know: the next run begins once more.
+func (c *crawler) prepare(ctx context.Context) (whole bool, _ error) {
+	if err := c.node.Agree(ctx); err != nil {
+		return false, err
+	}
+	if err := c.restoreRAM(); err != nil {
+		return false, err
+	}
+	if c.Manifest != nil {
+		c.Hook("recovery")
+	}
+	if whole, err := c.feedEarlier(ctx); err != nil || !whole {
+		return false, err
+	}
+	// Identity, secret and the position in the seeds must be durable before the first fetch.
+	return true, c.checkpointer.Save()
 }
 
 // awaitSpace waits for room before a run, and shows meanwhile that it does.

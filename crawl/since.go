@@ -44,8 +44,9 @@ func openEarlier(fsys disk.FS, o *options.Output) (e *earlier, err error) {
 			return e, fmt.Errorf("crawl: earlier crawl %s is running: stop it first: %w", name, state.ErrIncompatible)
 		}
 		if r.Manifest.Frozen.SeparateOut && o.SinceKnown != options.KnownAll {
-			return e, fmt.Errorf("crawl: the indexes of earlier crawl %s are in its output directories, where --since-known "+
-				"does not read them: export its state, and select the URLs to fetch: %w", name, state.ErrIncompatible)
+			return e, fmt.Errorf("crawl: the indexes of earlier crawl %s are in its output directories, where "+
+				"--since-known does not read them: export its state, and select the URLs to fetch: %w", name,
+				state.ErrIncompatible)
 		}
 		secret, err := r.OpenSecret(r.Manifest)
 		if err != nil {

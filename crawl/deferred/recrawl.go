@@ -71,8 +71,8 @@ func (d *Stage) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place
 	return d.nextVisit(tx, rec, &h, from)
 }
 
-// Earlier handles a new URL that an earlier crawl has fetched: it waits for the visit that was planned there, or it ends.
-// It is part of a transaction.
+// Earlier handles a new URL that an earlier crawl has fetched: it waits for the visit that was planned there, or it
+// ends. It is part of a transaction.
 func (d *Stage) Earlier(tx *account.Tx, rec *weburl.Record) error {
 	rec.Reason = uint8(state.ReasonNone)
 	tx.Enter(d.saved.Hasher.URLKey(rec.URL), state.PlaceStar)

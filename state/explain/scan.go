@@ -170,7 +170,8 @@ func (v *view) findStored(f *finder, damaged func(error) error) error {
 		f.found(x.URL, func(rep *URLReport) {
 			rep.Place = state.PlaceFetched.String()
 			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME,
-				Revisit: x.IsRevisit(), Redirect: x.Redirect, Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+				Revisit: x.IsRevisit(), Redirect: x.Redirect, Truncated: x.Truncated, File: x.File, Offset: x.Offset,
+				Length: x.Length}
 			v.readMeta(rep, x)
 		})
 		return nil

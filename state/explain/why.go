@@ -102,26 +102,36 @@ func (v *view) whyPlace(rep *URLReport) []string {
 				"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
 				rep.Ended.Redirect, max(0, v.links.MaxRedirects)))
 		}
-		if names := v.earlier(); names != "" && rep.Ended.Revisit {
-			why = append(why, "its body is that of an earlier capture, here or in a crawl of --since ("+names+"): drumbeat "+
-				"get --record has the reference")
-		}
-		return why
+		return append(why, v.whyRevisit(rep.Ended)...)
 	case state.PlaceRefused.String():
-		why := say("refused %s: %s", v.when(rep.Ended.Time), reasonText(rep.Ended.Reason))
-		if rep.Ended.Reason == state.ReasonRobots.String() {
-			if d := rep.Verdict; d.Rule != "" && !d.Allowed {
-				why[0] += fmt.Sprintf(": %q", d.Rule)
-			} else {
-				why = append(why, "the rules known now allow it: robots.txt has changed since")
-			}
-		}
-		if rep.Ended.Reason == state.ReasonEarlier.String() {
-			why = append(why, "explain url --dir has the answer for a crawl of --since: "+v.earlier())
-		}
-		return why
+		return v.whyRefused(rep)
 	}
 	return say("in place %s", state.PlaceText(rep.Place))
+}
+
+func (v *view) whyRefused(rep *URLReport) []string {
+	why := []string{fmt.Sprintf("refused %s: %s", v.when(rep.Ended.Time), reasonText(rep.Ended.Reason))}
+	switch rep.Ended.Reason {
+	case state.ReasonRobots.String():
+		if d := rep.Verdict; d.Rule != "" && !d.Allowed {
+			why[0] += fmt.Sprintf(": %q", d.Rule)
+		} else {
+			why = append(why, "the rules known now allow it: robots.txt has changed since")
+		}
+	case state.ReasonEarlier.String():
+		why = append(why, "explain url --dir has the answer for a crawl of --since: "+v.earlier())
+	}
+	return why
+}
+
+// whyRevisit says where the body of a response may be that has none of its own.
+func (v *view) whyRevisit(ended *EndedReport) []string {
+	names := v.earlier()
+	if names == "" || !ended.Revisit {
+		return nil
+	}
+	return []string{"its body is that of an earlier capture, here or in a crawl of --since (" + names +
+		"): drumbeat get --record has the reference"}
 }
 
 // earlier names the crawls of --since, "" for none.

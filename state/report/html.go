@@ -290,8 +290,8 @@ func (r *Report) earlier() []page.Block {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return []page.Block{t, page.Text("A page with the body of an earlier crawl is a revisit record that refers to it. " +
-		"URLs are counted with --since-known due or skip.")}
+	return []page.Block{t, page.Text("A page with the body of an earlier crawl is a revisit record that refers to " +
+		"it. URLs are counted with --since-known due or skip.")}
 }
 
 func (r *Report) responses() []page.Block {
