@@ -72,7 +72,8 @@ func TestSinceCommands(t *testing.T) {
 		args  []string
 	}{
 		{"fetched by an earlier crawl (earlier-crawl); --since-known leaves it out\n            explain url --dir " +
-			"has the answer for a crawl of --since: " + two, []string{"explain", "url", "--dir", three, server.URL + "/a"}},
+			"has the answer for a crawl of --since: " + two,
+			[]string{"explain", "url", "--dir", three, server.URL + "/a"}},
 		{"in a crawl of --since (" + one + ")", []string{"explain", "url", "--dir", two, server.URL + "/a"}},
 		{"earlier-crawl", []string{"log", "--reason=earlier-crawl", three}},
 		{`"left_out": 3`, []string{"report", "--json", "--output=-", three}},
