@@ -383,12 +383,26 @@ func (m *markdown) image(i int32) {
 	m.line = append(m.line, "]("+url+")"...)
 }
 
-// resolve returns an absolute URL of http or https, or "".
+// resolve returns an absolute URL of http or https with its fragment, or "".
 func (m *markdown) resolve(link string) string {
 	if strings.HasPrefix(link, "#") {
 		return ""
 	}
-	return escapeURL.Replace(m.doc.resolve(link))
+	url := m.doc.resolve(link)
+	if _, fragment, _ := strings.Cut(link, "#"); url != "" && isFragment(fragment) {
+		url += "#" + fragment
+	}
+	return escapeURL.Replace(url)
+}
+
+// isFragment tells whether a text is the fragment of a URL: printable ASCII without what RFC 3986 excludes.
+func isFragment(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7F || strings.IndexByte("\"#<>[]\\^`{|}", c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 // escapeURL replaces what would end the URL of a link.

@@ -49,6 +49,9 @@ func TestMarkdown(t *testing.T) {
 		"<p>a!<a href=x>b</a><b> </b>c!":                              "a\\![b](http://a.test/dir/x) c!\n",
 		"<nav><a href=x>menu</a></nav><p>a":                           "a\n",
 		"<dl><dt>a<dd>b</dl>":                                         "a\n\nb\n",
+		"<h2>a <a href=#a>¶</a></h2><p>b <a href=#n>#1</a> <a>#</a>":  "## a\n\nb #1 #\n",
+		"<p><a href=x#y>a</a> <a href='x#y z'>b</a> <a href=x#>c</a>": "[a](http://a.test/dir/x#y) " +
+			"[b](http://a.test/dir/x) [c](http://a.test/dir/x)\n",
 	} {
 		d := doc(t, "<main>"+page+"</main>", "text/html; charset=utf-8")
 		for i := range d.passage.blocks { // only the form matters here

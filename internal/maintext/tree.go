@@ -103,12 +103,32 @@ func (t *tree) pop(n int) {
 	for _, o := range t.stack[n:] {
 		t.nodes[o.node].end = int32(len(t.nodes))
 		*t.countOf(o.name)--
+		if o.name == atom.A {
+			t.dropAnchor(o.node)
+		}
 		if o.name == atom.Pre {
 			t.pre--
 		}
 	}
 	t.stack = t.stack[:n]
 }
+
+// anchorSigns are texts of links that generators of documentation append to headings for readers who copy the address.
+var anchorSigns = map[string]bool{"#": true, "¶": true, "§": true, "🔗": true, "\uf0c1": true}
+
+// dropAnchor takes the text out of a link that is only the sign of an address in the page.
+func (t *tree) dropAnchor(i int32) {
+	a := t.nodes[i].attrs
+	if a == 0 || t.attrs[a].link == "" || t.attrs[a].link[0] != '#' || t.nodes[i].end != i+2 {
+		return
+	}
+	if n := &t.nodes[i+1]; n.to-n.from <= maxAnchorSign && anchorSigns[string(bytes.TrimSpace(t.text[n.from:n.to]))] {
+		t.text, n.to = t.text[:n.from], n.from
+	}
+}
+
+// maxAnchorSign bounds the sign of an address and the white space around it, in bytes.
+const maxAnchorSign = 8
 
 // traits are what a name says about an element.
 type traits uint8
