@@ -67,12 +67,28 @@ var ErrMoved = errors.New("the WARC file was moved away")
 type StoredRecord struct {
 	*Record        // without Block
 	Head    []byte // the header as stored, with its empty line
-	block   *bufio.Reader
-	left    int64
-	file    *outfile.Bytes
-	path    string
-	dec     *decoder
-	shared  bool // the file stays open
+	*opener
+	left int64
+	done bool
+	file *outfile.Bytes
+	path string
+	data *Data // whose file stays open; nil: the record's own
+}
+
+// opener is what it takes to read one record of a file after the other.
+type opener struct {
+	in, block *bufio.Reader
+	dec       *decoder
+}
+
+func newOpener(dec *decoder) *opener {
+	return &opener{bufio.NewReaderSize(nil, 64<<10), bufio.NewReaderSize(nil, 16<<10), dec}
+}
+
+func (o *opener) close() {
+	if o.dec.zst != nil {
+		o.dec.zst.Close()
+	}
 }
 
 // OpenStored opens the record of a capture. It takes some 200 KiB, and for zst files up to 8 MiB, whatever
@@ -86,7 +102,7 @@ func OpenStored(opt Options, x *Stored) (_ *StoredRecord, err error) {
 	if b == nil {
 		return nil, fmt.Errorf("warc: open the record of %.200s: %w", x.URL, err)
 	}
-	r := &StoredRecord{file: b, path: x.data.Path}
+	r := &StoredRecord{file: b, path: x.data.Path, opener: newOpener(fileDecoder(b))}
 	// A file that is shorter than the manifest says may still have this record.
 	if err = r.open(&x.Indexed); err != nil {
 		return nil, errors.Join(r.damage(x.Offset, err), r.Close())
@@ -98,37 +114,20 @@ func (r *StoredRecord) open(x *Indexed) error {
 	if x.Offset < 0 || x.Length <= 0 || x.Offset > r.file.Size()-x.Length {
 		return fmt.Errorf("%d bytes, beyond the end of the file", x.Length)
 	}
-	in := bufio.NewReaderSize(io.NewSectionReader(r.file, x.Offset, x.Length), int(min(x.Length, 64<<10)))
-	r.dec = fileDecoder(r.file)
-	text, err := r.dec.open(in)
+	r.in.Reset(io.NewSectionReader(r.file, x.Offset, x.Length))
+	text, err := r.dec.open(r.in)
 	if err != nil {
 		return whole(err)
 	}
-	var head bytes.Buffer
-	r.block = bufio.NewReaderSize(text, 16<<10)
-	if r.Record, err = readHeader(bufio.NewReaderSize(io.TeeReader(byteByByte{r.block}, &head), 16)); err != nil {
+	r.block.Reset(text)
+	if r.Record, r.Head, err = readHead(r.block); err != nil {
 		return whole(err)
 	}
 	if string(appendURL(nil, r.Get("WARC-Target-URI"))) != string(appendURL(nil, x.URL)) {
 		return fmt.Errorf("the record of %.200q", r.Get("WARC-Target-URI"))
 	}
-	r.Offset, r.Length, r.Head, r.left = x.Offset, x.Length, head.Bytes(), r.Size
+	r.Offset, r.Length, r.left = x.Offset, x.Length, r.Size
 	return nil
-}
-
-// byteByByte reads single bytes, so that a header's reader takes nothing of the block.
-type byteByByte struct{ r *bufio.Reader }
-
-func (o byteByByte) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	b, err := o.r.ReadByte()
-	if err != nil {
-		return 0, err
-	}
-	p[0] = b
-	return 1, nil
 }
 
 // damage wraps an error of reading the record at an offset.
@@ -143,6 +142,9 @@ func (r *StoredRecord) damage(off int64, err error) error {
 
 // Read reads the block. Its end verifies the checksum of the member or frame.
 func (r *StoredRecord) Read(p []byte) (int, error) {
+	if r.done {
+		return 0, io.EOF
+	}
 	if r.left == 0 {
 		return 0, r.end()
 	}
@@ -158,21 +160,21 @@ func (r *StoredRecord) end() error {
 	if err := readEnd(r.block); err != nil {
 		return r.damage(r.Offset, err)
 	}
-	r.block = bufio.NewReader(bytes.NewReader([]byte("\r\n\r\n"))) // for the next Read
+	r.done = true
 	return io.EOF
 }
 
 // Path returns the path of the WARC file.
 func (r *StoredRecord) Path() string { return r.path }
 
-// Close closes the file.
+// Close closes the file, unless that of a Data has the record. The record is not read any more.
 func (r *StoredRecord) Close() error {
-	if r.dec != nil && r.dec.zst != nil {
-		r.dec.zst.Close()
-	}
-	if r.shared {
+	if r.data != nil {
+		r.data.give(r.opener)
+		r.opener, r.done = nil, true
 		return nil
 	}
+	r.opener.close()
 	return r.file.Close()
 }
 

@@ -152,65 +152,74 @@ func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 
 // readEnd reads what follows a block, up to the member's end.
 func readEnd(r io.Reader) error {
-	rest, err := io.ReadAll(io.LimitReader(r, 5))
-	if err == nil && string(rest) != "\r\n\r\n" {
-		err = fmt.Errorf("%q after the block instead of two empty lines and the end of the member", rest)
+	rest, err := io.ReadAll(io.LimitReader(r, int64(len(recordEnd)+1)))
+	switch {
+	case err != nil || string(rest) == recordEnd:
+		return err
+	case strings.HasPrefix(string(rest), recordEnd):
+		return errors.New("another record follows in the same gzip member or Zstandard frame: " +
+			"compress each record on its own, not the whole file")
 	}
-	return err
+	return fmt.Errorf("%q after the block instead of two empty lines and the end of the member", rest)
 }
 
 // readHeader reads the header of a record.
 func readHeader(r *bufio.Reader) (*Record, error) {
-	rec, size := &Record{}, 0
-	for {
-		line, err := readLine(r, &size)
-		if err != nil {
-			return nil, err
-		}
-		if rec.Version == "" {
-			if !strings.HasPrefix(line, "WARC/") {
-				return nil, fmt.Errorf("got first line %q, want WARC/", line)
-			}
-			rec.Version = line
-			continue
-		}
-		if line == "" {
-			break
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return nil, fmt.Errorf("header line %q without colon", line)
-		}
-		rec.Fields = append(rec.Fields, Field{Name: name, Value: strings.TrimSpace(value)})
-	}
-	var err error
-	rec.Size, err = strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
-	if err != nil || rec.Size < 0 {
-		return nil, fmt.Errorf("invalid Content-Length %q", rec.Get("Content-Length"))
-	}
-	return rec, nil
+	rec, _, err := readHead(r)
+	return rec, err
 }
 
-func readLine(r *bufio.Reader, size *int) (string, error) {
-	var line []byte
+// readHead reads the header of a record, and returns its bytes too.
+func readHead(r *bufio.Reader) (_ *Record, head []byte, err error) {
+	head = make([]byte, 0, 1<<10)
+	for at, end := 0, 0; end != at || at == 0; {
+		at = len(head)
+		if head, err = appendLine(head, r); err != nil {
+			return nil, nil, err
+		}
+		end = len(head) - len("\r\n")
+		switch line := head[at:end]; {
+		case at == 0 && !bytes.HasPrefix(line, []byte("WARC/")):
+			return nil, nil, fmt.Errorf("got first line %q, want WARC/", line)
+		case at > 0 && len(line) > 0 && bytes.IndexByte(line, ':') < 0:
+			return nil, nil, fmt.Errorf("header line %q without colon", line)
+		}
+	}
+	rec := &Record{Fields: make([]Field, 0, 12)}
+	var rest string
+	rec.Version, rest, _ = strings.Cut(string(head), "\r\n")
+	for rest != "\r\n" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\r\n")
+		name, value, _ := strings.Cut(line, ":")
+		rec.Fields = append(rec.Fields, Field{Name: name, Value: strings.TrimSpace(value)})
+	}
+	rec.Size, err = strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
+	if err != nil || rec.Size < 0 {
+		return nil, nil, fmt.Errorf("invalid Content-Length %q", rec.Get("Content-Length"))
+	}
+	return rec, head, nil
+}
+
+// appendLine appends the next line of a header.
+func appendLine(head []byte, r *bufio.Reader) ([]byte, error) {
+	at := len(head)
 	for {
 		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if *size += len(part); *size > MaxHeaderBytes {
-			return "", fmt.Errorf("header longer than %d bytes", MaxHeaderBytes)
+		if head = append(head, part...); len(head) > MaxHeaderBytes {
+			return nil, fmt.Errorf("header longer than %d bytes", MaxHeaderBytes)
 		}
 		if err == nil {
 			break
 		}
 		if err != bufio.ErrBufferFull {
-			return "", err
+			return nil, err
 		}
 	}
-	text, ok := strings.CutSuffix(string(line), "\r\n")
-	if !ok {
-		return "", fmt.Errorf("header line %q does not end with CRLF", line)
+	if line := head[at:]; !bytes.HasSuffix(line, []byte("\r\n")) {
+		return nil, fmt.Errorf("header line %q does not end with CRLF", line)
 	}
-	return text, nil
+	return head, nil
 }
 
 // ReadFile is Read for a file.

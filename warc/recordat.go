@@ -30,6 +30,27 @@ const (
 // Open reads the header of the record at an offset of a file of size bytes. The Record has no Block, and its
 // Length is 0: Read returns the block. The previous record ends.
 func (r *RecordReader) Open(file io.ReaderAt, size, offset int64) (*Record, error) {
+	text, err := r.Text(file, size, offset)
+	if err != nil {
+		return nil, err
+	}
+	if r.text == nil {
+		r.text = bufio.NewReaderSize(nil, recordTextBytes)
+	}
+	r.done = false
+	r.text.Reset(text)
+	rec, err := readHeader(r.text)
+	if err != nil {
+		return nil, fmt.Errorf("warc: read record at %d: %w", offset, whole(err))
+	}
+	rec.Offset, r.left = offset, rec.Size
+	return rec, nil
+}
+
+// Text returns a reader of the record at an offset of a file of size bytes: its header, its block, and the two empty
+// lines. Its end verifies the checksum of the member or frame; what the record says is not checked. The previous record
+// ends.
+func (r *RecordReader) Text(file io.ReaderAt, size, offset int64) (io.Reader, error) {
 	if offset < 0 || offset >= size {
 		return nil, fmt.Errorf("warc: read record at %d: beyond the end of the file, at %d", offset, size)
 	}
@@ -40,22 +61,14 @@ func (r *RecordReader) Open(file io.ReaderAt, size, offset int64) (*Record, erro
 	section := io.NewSectionReader(file, offset, size-offset)
 	if r.in == nil {
 		r.in = newCountReader(section, recordInBytes)
-		r.text = bufio.NewReaderSize(nil, recordTextBytes)
 	} else {
 		r.in.reset(section)
 	}
-	r.done = false
 	text, err := r.dec.open(r.in.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("warc: read member at %d: %w", offset, whole(err))
 	}
-	r.text.Reset(text)
-	rec, err := readHeader(r.text)
-	if err != nil {
-		return nil, fmt.Errorf("warc: read record at %d: %w", offset, whole(err))
-	}
-	rec.Offset, r.left = offset, rec.Size
-	return rec, nil
+	return text, nil
 }
 
 // Read reads the block. Its end verifies the checksum of the member or frame.

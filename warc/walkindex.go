@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"drumbeat/disk"
 	"drumbeat/warc/outfile"
@@ -105,7 +106,14 @@ type Data struct {
 	path string
 	size int64
 	b    *outfile.Bytes
+	head decoder // with the dictionary of the file
+
+	mu   sync.Mutex // guards idle
+	idle []*opener
 }
+
+// maxIdle bounds the openers that a Data keeps, 140 KiB each; for zst files up to 8 MiB.
+const maxIdle = 2
 
 // Data opens the WARC file of the index. It returns ErrMoved if it was moved away.
 func (i *Index) Data(opt Options) (*Data, error) { return openData(&opt, i.Name, i.x.data) }
@@ -122,7 +130,7 @@ func openData(opt *Options, name string, s outfile.StreamContent) (*Data, error)
 		return nil, fmt.Errorf("warc: open %s: %w", name, err)
 	}
 	// A file that is shorter than the manifest says still has its first records.
-	return &Data{File: name + s.Suffix, path: s.Path, size: s.Size + s.Tail.Len, b: b}, nil
+	return &Data{File: name + s.Suffix, path: s.Path, size: s.Size + s.Tail.Len, b: b, head: *fileDecoder(b)}, nil
 }
 
 // Size returns the length of the file in bytes, as the state says.
@@ -133,12 +141,41 @@ func (d *Data) Reader() *io.SectionReader { return io.NewSectionReader(d.b, 0, d
 
 // Record opens a record, as OpenStored does.
 func (d *Data) Record(x *Indexed) (*StoredRecord, error) {
-	r := &StoredRecord{file: d.b, path: d.path, shared: true}
+	r := &StoredRecord{file: d.b, path: d.path, data: d, opener: d.take()}
 	if err := r.open(x); err != nil {
 		return nil, errors.Join(r.damage(x.Offset, err), r.Close())
 	}
 	return r, nil
 }
 
+// take returns an opener for the file.
+func (d *Data) take() *opener {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.idle); n > 0 {
+		o := d.idle[n-1]
+		d.idle = d.idle[:n-1]
+		return o
+	}
+	dec := d.head // the dictionary is shared, and only read
+	return newOpener(&dec)
+}
+
+// give takes an opener back.
+func (d *Data) give(o *opener) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o != nil && len(d.idle) < maxIdle {
+		d.idle = append(d.idle, o)
+	} else if o != nil {
+		o.close()
+	}
+}
+
 // Close closes the file.
-func (d *Data) Close() error { return d.b.Close() }
+func (d *Data) Close() error {
+	for _, o := range d.idle {
+		o.close()
+	}
+	return d.b.Close()
+}

@@ -2,7 +2,10 @@ package warc
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +73,20 @@ func TestForeignZst(t *testing.T) {
 		must(t, err)
 		half = w.EncodeAll([]byte(text), half)
 	}
+	whole, err := zstd.NewWriter(nil)
+	must(t, err)
+	var stream, member bytes.Buffer
+	oneFrame := whole.EncodeAll([]byte(strings.Join(texts(t, some, nil), "")), nil)
+	pieceHead := []byte(frameMagic + "\x84") // content size of 4 bytes, a window, a checksum
+	pieces, err := zstd.NewWriter(&stream)
+	must(t, err)
+	for _, to := range []interface {
+		io.WriteCloser
+		Flush() error
+	}{pieces, gzip.NewWriter(&member)} {
+		_, err := io.WriteString(to, strings.Join(texts(t, some, nil), ""))
+		must(t, errors.Join(err, to.Flush(), to.Close()))
+	}
 	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
 	for name, c := range map[string]struct {
 		file []byte
@@ -90,6 +107,10 @@ func TestForeignZst(t *testing.T) {
 		"huge dictionary":         {[]byte("\x5d\x2a\x4d\x18\x01\x00\x80\x00abcdefgh"), 0, "at most"},
 		"extension cut off":       {join(some, ext[:9]), 3, "unexpected EOF"},
 		"no checksum":             {z.EncodeAll([]byte(texts(t, some, nil)[0]), nil), 0, "without checksum"},
+		"all in one frame":        {oneFrame, 0, "not the whole file"},
+		"a frame of a stream":     {stream.Bytes(), 0, "without checksum or content size"},
+		"a large window":          {append(pieceHead, 0x71, 0, 0, 0, 1), 0, "window of 18874368 bytes"},
+		"all in one member":       {member.Bytes(), 0, "not the whole file"},
 		"record of two frames":    {half, 0, "unexpected EOF"},
 		"a wrong checksum":        {join(some[:len(some)-1], []byte{some[len(some)-1] ^ 1}), 2, "CRC"},
 	} {

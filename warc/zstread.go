@@ -154,8 +154,11 @@ type frameHead struct {
 	size   uint64 // of the content
 	dictID uint32
 	single bool // in a single segment
-
+	window uint64
 }
+
+// asAWhole ends errors about frames that other programs make of whole files.
+const asAWhole = "; a WARC file has a frame for each record: compress each on its own, not the whole file"
 
 // header reads the header of the frame, which is also the first that Read returns.
 func (f *frameReader) header() (h frameHead, err error) {
@@ -171,6 +174,8 @@ func (f *frameReader) header() (h frameHead, err error) {
 	h.single = flags>>5&1 == 1
 	rest := b[len(frameMagic)+1:]
 	if !h.single {
+		base := uint64(1) << (10 + rest[0]>>3) // RFC 8878, 3.1.1.1.2
+		h.window = base + base/8*uint64(rest[0]&7)
 		rest = rest[1:]
 	}
 	var wide [8]byte
@@ -182,7 +187,14 @@ func (f *frameReader) header() (h frameHead, err error) {
 		h.size += 256
 	}
 	if flags>>2&1 == 0 || len(rest) == 0 {
-		return h, errors.New("frame without checksum or content size")
+		return h, errors.New("a Zstandard frame without checksum or content size" + asAWhole)
+	}
+	if h.single {
+		h.window = h.size
+	}
+	if h.window > MaxDict {
+		return h, fmt.Errorf("a Zstandard frame with a window of %d bytes, want at most %d%s",
+			h.window, MaxDict, asAWhole)
 	}
 	f.pending = b
 	return h, nil

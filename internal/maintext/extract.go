@@ -53,9 +53,22 @@ type Doc struct {
 
 // HTML reads a page with a Content-Type and a canonical URL.
 func HTML(page io.Reader, contentType, url string) (*Doc, error) {
+	return Watched(page, contentType, url, nil)
+}
+
+// Watched is HTML for two readers of a page: it calls watch, if set, with each token.
+func Watched(page io.Reader, contentType, url string, watch func(*pagetext.Token)) (*Doc, error) {
 	limited := &io.LimitedReader{R: page, N: MaxPage + 1}
 	r := &reader{tree: newTree()}
-	e, err := pagetext.Walk(limited, contentType, r.token)
+	take := r.token
+	if watch != nil {
+		take = func(t *pagetext.Token) error {
+			watch(t)
+			t.Rewind()
+			return r.token(t)
+		}
+	}
+	e, err := pagetext.Walk(limited, contentType, take)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,22 @@ func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 // The attributes are read from the bytes of the tag. The tokenizer has found them already, but it copies each name and
 // value twice. It is asked only for values that differ from their bytes.
 func (t *Token) Attr() (name, value []byte, ok bool) {
+	if t.next == len(t.read) {
+		if name, value, ok = t.readAttr(); !ok {
+			return nil, nil, false
+		}
+		t.read = append(t.read, attribute{name, value})
+	}
+	a := &t.read[t.next]
+	t.next++
+	return a.name, a.value, true
+}
+
+// Rewind makes Attr begin with the first attribute again.
+func (t *Token) Rewind() { t.next = 0 }
+
+// readAttr reads the next attribute of the tag.
+func (t *Token) readAttr() (name, value []byte, ok bool) {
 	if !t.more {
 		return nil, nil, false
 	}

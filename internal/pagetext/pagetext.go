@@ -77,9 +77,13 @@ type Token struct {
 	Hidden atom.Atom
 
 	z     *html.Tokenizer
-	more  bool   // the tag may have attributes that Attr has not returned
-	attrs []byte // the rest of the tag
+	more  bool        // the tag may have attributes that Attr has not read
+	attrs []byte      // the rest of the tag
+	read  []attribute // that Attr has read
+	next  int         // that Attr returns, of read
 }
+
+type attribute struct{ name, value []byte }
 
 // Breaks reports whether the token ends a line of text.
 func (t *Token) Breaks() bool { return t.Text == nil && block[t.Name] }
@@ -109,6 +113,7 @@ func WalkUTF8(page io.Reader, fn func(t *Token) error) error {
 	for {
 		kind := z.Next()
 		t.Name, t.End, t.Text, t.more = 0, kind == html.EndTagToken, nil, false
+		t.read, t.next = t.read[:0], 0
 		switch kind {
 		case html.ErrorToken:
 			if errors.Is(z.Err(), html.ErrBufferExceeded) {

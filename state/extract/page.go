@@ -34,7 +34,7 @@ const sniffBytes = 1445
 
 // page adds a page to a part. Damage of its record is a *disk.CorruptError.
 func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
-	return WithDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
+	use := func(rec *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
 		doc.NoIndex = doc.NoIndex || noIndex(resp, j.agent)
 		truncated, err := to.add(data.File, x, rec, doc)
 		if err != nil {
@@ -45,7 +45,8 @@ func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) e
 			counts.Truncated++
 		}
 		return nil
-	})
+	}
+	return WithDoc(data, x, counts, nil, use)
 }
 
 // noIndex tells whether a header asks the agent not to index the page.
@@ -62,7 +63,7 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 		return "", nil
 	}
 	var counts Counts
-	err = WithDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+	err = WithDoc(data, x, &counts, nil, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
 		code, _ = langid.Language(doc.Main)
 		return nil
 	})
@@ -73,7 +74,7 @@ func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
 // what is no page. Damage of its record is a *disk.CorruptError. It takes up to 64 MiB and is safe for concurrent use.
 func MainText(data *warc.Data, x *warc.Indexed) (title string, text []byte, err error) {
 	var counts Counts
-	err = WithDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+	err = WithDoc(data, x, &counts, nil, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
 		title, text = doc.Title, doc.Main
 		if len(text) > maxRowText {
 			text = cut(text, maxRowText)
@@ -99,12 +100,13 @@ func NewPages(fields []Field, agent string) *Pages {
 
 // Row returns the row of a page, which stays as it is; nil for what is no page.
 func (p *Pages) Row(data *warc.Data, x *warc.Indexed) (row []tabular.Value, err error) {
-	err = WithDoc(data, x, &p.Counts, func(_ *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
+	use := func(_ *warc.StoredRecord, resp *response.Response, doc *maintext.Doc) error {
 		doc.NoIndex = doc.NoIndex || noIndex(resp, p.agent)
 		p.sink.row = nil
 		row, _ = p.sink.makeRow(data.File, x, doc)
 		return nil
-	})
+	}
+	err = WithDoc(data, x, &p.Counts, nil, use)
 	return row, err
 }
 
@@ -117,7 +119,7 @@ type Signature struct {
 
 // Sign returns the signature of a page; ok is false for what is no page.
 func (p *Pages) Sign(data *warc.Data, x *warc.Indexed) (s Signature, ok bool, err error) {
-	err = WithDoc(data, x, &p.Counts, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
+	err = WithDoc(data, x, &p.Counts, nil, func(_ *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
 		sum := sha256.Sum256(doc.Main)
 		copy(s.Text[:], sum[:])
 		s.MinHash, s.Long = p.sketch.Sum(doc.Main)
@@ -133,8 +135,8 @@ func HasPage(x *warc.Indexed) bool {
 }
 
 // WithDoc reads the record of a response and calls use if it is a page; otherwise it counts what it is. Damage is a
-// *disk.CorruptError. It takes up to 64 MiB and is safe for concurrent use.
-func WithDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
+// *disk.CorruptError. watch, if set, sees each token of the page. It takes up to 64 MiB and is safe for concurrent use.
+func WithDoc(data *warc.Data, x *warc.Indexed, counts *Counts, watch func(*pagetext.Token),
 	use func(*warc.StoredRecord, *response.Response, *maintext.Doc) error) error {
 	rec, err := data.Record(x)
 	if err != nil {
@@ -154,7 +156,7 @@ func WithDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
 	}
 	var doc *maintext.Doc
 	failed := bug.Contained(func() (err error) {
-		doc, err = maintext.HTML(body, kind, x.URL)
+		doc, err = maintext.Watched(body, kind, x.URL, watch)
 		return err
 	})
 	if err := resp.End(body.err); err != nil {

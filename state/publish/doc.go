@@ -15,9 +15,10 @@
 //	cc-index/table/cc-main/warc/crawl=NAME/subset=*/    the columnar index, Parquet
 //	host-index/crawl=NAME/                              the host index, Parquet
 //
-// A WARC file of the crawl becomes a file of the same name in each subset that has records of it; a segment has
-// segmentVolumes of them. Request and metadata records follow their response. Records are copied as they are, with
-// their compression, after they were read to their end: checksums and payload digests are verified.
+// A WARC file of the crawl becomes a file of the same name in each subset that has records of it, or several if that
+// would be longer than maxFileBytes; a segment has segmentVolumes of them. Request and metadata records follow their
+// response. Records are copied as they are, with their compression, after they were read to their end: checksums and
+// payload digests are verified. Zstandard frames become gzip members, which all tools of Common Crawl read.
 //
 // # Contract
 //

@@ -67,15 +67,15 @@ func parseLine(line []byte) (key []byte, at time.Time, c *captured, err error) {
 // sniffBytes is how much of a body is looked at: MIME Sniffing and the prescan of HTML need up to 1445 and 1024 bytes.
 const sniffBytes = 1445
 
-// sniff finds the type and the charset of a body by its beginning, and returns the error of reading that.
-func (c *captured) sniff(resp *response.Response) error {
-	begin := make([]byte, sniffBytes)
+// sniff finds the type and the charset of a body by its beginning, and returns that and the error of reading it.
+func (c *captured) sniff(resp *response.Response) (begin []byte, err error) {
+	begin = make([]byte, sniffBytes)
 	n, err := io.ReadFull(resp.Body, begin)
 	if begin = begin[:n]; err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = nil
 	}
 	if n == 0 {
-		return err
+		return nil, err
 	}
 	declared := resp.ContentType()
 	page := parse.IsPage(declared, begin, resp.NoSniff)
@@ -85,7 +85,7 @@ func (c *captured) sniff(resp *response.Response) error {
 			c.Charset = charsetName(name)
 		}
 	}
-	return err
+	return begin, err
 }
 
 // detect returns the type of a body: what its first bytes show (WHATWG, MIME Sniffing), or the declared type if they

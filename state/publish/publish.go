@@ -29,9 +29,11 @@ type Options struct {
 	TempDir   string // on the same file system
 	// Name is the name of the crawl in paths; "": DRUMBEAT, year and week of the checkpoint.
 	Name     string
-	NoTexts  bool   // no WET, no WAT, and no content_languages
-	RAMBytes int64  // 0: 256 MiB; at least WorkerBytes
-	Software string // for warcinfo records
+	NoTexts  bool  // no WET, no WAT, and no content_languages
+	RAMBytes int64 // 0: 256 MiB; at least WorkerBytes
+	// FileBytes is the size of a published WARC file that is full; 0, and the most: 2 GB.
+	FileBytes int64
+	Software  string // for warcinfo records
 	// Begin, if set, is called before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -62,6 +64,7 @@ type Report struct {
 	Read       int64 // bytes of the others
 	Replaced   string
 	Captures   [numSubsets]int64 // responses by subset; texts of wet
+	Long       int64             // captures of more than 2 GiB, which the indexes leave out
 	Files      int
 	Bytes      int64
 	Notes      []string // what is missing
@@ -104,6 +107,9 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 	}
 	if opt.RAMBytes == 0 {
 		opt.RAMBytes = defaultRAMBytes
+	}
+	if opt.FileBytes <= 0 || opt.FileBytes > maxFileBytes {
+		opt.FileBytes = maxFileBytes
 	}
 	if len(opt.Dirs) == 0 {
 		return nil, errors.New("publish: no directory given")
@@ -246,6 +252,10 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if n := j.report.Long; n > 0 {
+		j.note("%s of 2 GiB or more: the indexes leave %s out", human.Counted(n, "record has", "records have"),
+			map[bool]string{true: "it", false: "them"}[n == 1])
+	}
 	j.meter.Set("index")
 	files, err := j.index(ctx, parts)
 	if err != nil {
@@ -266,19 +276,21 @@ type settings struct {
 	Checkpoint uint64 `json:"checkpoint"`
 	Name       string `json:"name"`
 	NoTexts    bool   `json:"no_texts"`
+	FileBytes  int64  `json:"file_bytes"`
 	Software   string `json:"software"`
 }
 
 // settingsVersion rises when the same crawl would give other bytes.
 const (
-	settingsVersion = 3
+	settingsVersion = 4
 	settingsName    = "publish.json"
 )
 
 // begin leaves in TempDir only what an earlier Run with these settings has made.
 func (j *job) begin() error {
 	fsys, name := j.opt.FS, j.opt.TempDir+"/"+settingsName
-	want := settings{settingsVersion, j.report.Crawl, j.report.Checkpoint, j.report.Name, j.opt.NoTexts, j.opt.Software}
+	want := settings{settingsVersion, j.report.Crawl, j.report.Checkpoint, j.report.Name, j.opt.NoTexts,
+		j.opt.FileBytes, j.opt.Software}
 	data, err := disk.ReadFile(fsys, name)
 	if err == nil {
 		var got settings

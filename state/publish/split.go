@@ -2,28 +2,17 @@ package publish
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
-	"math"
-	"math/rand/v2"
-	"path"
-	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"drumbeat/disk"
-	"drumbeat/internal/human"
-	"drumbeat/internal/langid"
-	"drumbeat/internal/maintext"
-	"drumbeat/internal/response"
-	"drumbeat/state/extract"
 	"drumbeat/warc"
-	"drumbeat/weburl"
 )
 
 // Subset is a kind of files.
@@ -50,19 +39,13 @@ const (
 	volumesDir = "volumes"
 )
 
-// file is a file of the tree.
-type file struct {
-	Path  string `json:"path"` // in the tree
-	Bytes int64  `json:"bytes"`
-	Sum   string `json:"sha256"`
-}
-
 // part is what is made of one WARC file. It is written beside the lines of its index when all files are durable.
 type part struct {
 	Source   int64             `json:"source_bytes"`
 	Lines    int64             `json:"lines_bytes"` // of the index
 	Hosts    int64             `json:"hosts_bytes"` // what the host index is made of
 	Captures [numSubsets]int64 `json:"captures"`
+	Long     int64             `json:"long"` // captures without a line, because of maxRecord
 	Files    []file            `json:"files"`
 
 	path string // of the lines, without suffix
@@ -81,47 +64,6 @@ func filesOf(parts []*part) (files []file) {
 	return files
 }
 
-// output is a file of the tree that is being written.
-type output struct {
-	*disk.Staged
-	path string
-	sum  hash.Hash
-}
-
-// Write implements io.Writer.
-func (o *output) Write(b []byte) (int, error) {
-	o.sum.Write(b)
-	return o.Staged.Write(b)
-}
-
-// create begins a file of the tree.
-func (j *job) create(name string) (*output, error) {
-	full := j.opt.TempDir + "/" + treeDir + "/" + name
-	err := j.opt.FS.MkdirAll(path.Dir(full))
-	if err != nil {
-		return nil, fmt.Errorf("publish: make the directory of %s: %w", name, err)
-	}
-	f, err := disk.Stage(j.opt.FS, full)
-	if err != nil {
-		return nil, fmt.Errorf("publish: %w", err)
-	}
-	return &output{f, name, sha256.New()}, nil
-}
-
-// close makes the file durable and gives it its name.
-func (o *output) close() (file, error) {
-	err := o.End()
-	if err == nil {
-		err = o.Rename()
-	}
-	return file{o.path, o.Size(), hex.EncodeToString(o.sum.Sum(nil))}, err
-}
-
-// random returns the source of record ids of a file, which is the same in each Run.
-func (j *job) random(name string) warc.Random {
-	return rand.NewChaCha8(sha256.Sum256([]byte(j.seed + "\n" + name)))
-}
-
 // splitter makes the files of one WARC file.
 type splitter struct {
 	j       *job
@@ -132,8 +74,10 @@ type splitter struct {
 	segment int
 	part    *part
 	out     [numSubsets]*output
+	ended   [numSubsets]int // files that were full
 	wet     *warc.Conversions
 	wat     *warc.Conversions
+	gzip    *gzip.Writer // of records that are not in gzip members; nil until first used
 	lines   *disk.Staged
 	hosts   *disk.Staged
 	visit   *visit // of the last capture, whose metadata record follows; nil: none, or its line is written
@@ -141,6 +85,7 @@ type splitter struct {
 	info     []byte // block of the warcinfo record
 	infoDate time.Time
 	last     Subset // of the capture before
+	asked    bool   // the request of the next capture is copied
 	line     []byte
 }
 
@@ -176,6 +121,7 @@ func (j *job) part(ctx context.Context, v *warc.Volume, segment int) (*part, err
 	for i, n := range p.Captures {
 		j.report.Captures[i] += n
 	}
+	j.report.Long += p.Long
 	return p, nil
 }
 
@@ -212,18 +158,8 @@ func (j *job) kept(marker string, size int64) (*part, error) {
 	return p, nil
 }
 
-// maxTableOffset bounds the offsets and lengths of the columnar index, which have 32 bits.
-const maxTableOffset = math.MaxInt32
-
 func (s *splitter) run(ctx context.Context) (err error) {
 	size := s.data.Size()
-	switch {
-	case !strings.HasSuffix(s.v.File(), ".gz"):
-		return errors.New("it is compressed with Zstandard; Common Crawl's layout has gzip alone: crawl with --warc gz")
-	case size > maxTableOffset:
-		return fmt.Errorf("it has %s, and the columnar index has offsets of 32 bits: crawl with smaller WARC files",
-			human.Bytes(size))
-	}
 	defer s.reader.Close()
 	defer func() {
 		for _, o := range s.out {
@@ -281,17 +217,23 @@ func (s *splitter) run(ctx context.Context) (err error) {
 	return s.close()
 }
 
+// end makes the open file of a subset durable, if there is one.
+func (s *splitter) end(of Subset) error {
+	o := s.out[of]
+	if o == nil {
+		return nil
+	}
+	f, err := o.close()
+	s.out[of], s.part.Files = nil, append(s.part.Files, f)
+	return err
+}
+
 // close makes all files durable.
 func (s *splitter) close() error {
-	for _, o := range s.out {
-		if o == nil {
-			continue
-		}
-		f, err := o.close()
-		if err != nil {
+	for of := range s.out {
+		if err := s.end(Subset(of)); err != nil {
 			return err
 		}
-		s.part.Files = append(s.part.Files, f)
 	}
 	s.part.Lines, s.part.Hosts = s.lines.Size(), s.hosts.Size()
 	for _, f := range []*disk.Staged{s.lines, s.hosts} {
@@ -329,185 +271,4 @@ func subsetOf(x *warc.Indexed) Subset {
 		return Diagnostics
 	}
 	return Pages
-}
-
-// output returns the file of a subset. It begins with a warcinfo record, that of the WARC file with another name.
-func (s *splitter) output(to Subset) (*output, error) {
-	if s.out[to] != nil {
-		return s.out[to], nil
-	}
-	name := s.v.Name + ".warc.gz"
-	made := to == WET || to == WAT
-	if made {
-		name = fmt.Sprintf("%s.warc.%s.gz", s.v.Name, to)
-	}
-	o, err := s.j.create(fmt.Sprintf("%s/%s/%s", s.j.segment(s.segment), to, name))
-	if err != nil {
-		return nil, err
-	}
-	s.out[to] = o
-	random := s.j.random(o.path)
-	if made {
-		w, err := warc.NewConversions(o, name, []warc.Field{{Name: "software", Value: s.j.opt.Software},
-			{Name: "isPartOf", Value: s.j.report.Name}}, s.infoDate, random)
-		if to == WET {
-			s.wet = w
-		} else {
-			s.wat = w
-		}
-		return o, err
-	}
-	block := fmt.Appendf(s.info[:len(s.info):len(s.info)], "isPartOf: %s\r\n", s.j.report.Name)
-	_, err = o.Write(warc.Warcinfo(name, block, s.infoDate, random))
-	return o, err
-}
-
-// copy copies a range of the WARC file, and returns where it begins.
-func (s *splitter) copy(to Subset, from, length int64) (offset int64, err error) {
-	o, err := s.output(to)
-	if err != nil {
-		return 0, err
-	}
-	offset = o.Size()
-	n, err := io.Copy(o, io.NewSectionReader(s.r, from, length))
-	if err == nil && n < length {
-		err = s.corrupt(from+n, "a record", "the end of the file")
-	}
-	return offset, err
-}
-
-// others copies the records between two captures: metadata follows the one before, requests precede the next.
-func (s *splitter) others(from, end int64, next Subset) error {
-	type record struct {
-		at int64
-		to Subset
-	}
-	var list []record
-	err := s.reader.Each(s.r, from, end, func(rec *warc.Record, block io.Reader) (err error) {
-		r := record{rec.Offset, Diagnostics}
-		switch {
-		case rec.Type() == "warcinfo":
-			if s.info, err = io.ReadAll(io.LimitReader(block, warc.MaxSifted)); err == nil {
-				s.infoDate, err = time.Parse(time.RFC3339, rec.Get("WARC-Date"))
-			}
-			r.to = numSubsets // each file has its own
-		case rec.Type() == "request":
-			r.to = next
-		case rec.Get("WARC-Concurrent-To") != "":
-			r.to = s.last
-			if rec.Type() == "metadata" && s.visit != nil {
-				var meta []byte
-				meta, err = io.ReadAll(io.LimitReader(block, warc.MaxSifted))
-				s.visit.meta(meta)
-			}
-		}
-		list = append(list, r)
-		return err
-	})
-	if err != nil {
-		return s.corrupt(from, "records", err.Error())
-	}
-	for i, r := range list {
-		to := end
-		if i+1 < len(list) {
-			to = list[i+1].at
-		}
-		if r.to == numSubsets {
-			continue
-		}
-		if _, err := s.copy(r.to, r.at, to-r.at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// capture copies a capture, after it was read to its end, and writes its line.
-func (s *splitter) capture(x *warc.Indexed, to Subset) error {
-	c := &captured{URL: x.URL, MIME: x.MIME, Status: fmt.Sprint(x.Status), Redirect: x.Redirect,
-		Digest: strings.TrimPrefix(x.Digest, "sha1:"), Truncated: x.Truncated}
-	if err := s.endVisit(); err != nil {
-		return err
-	}
-	if err := s.examine(x, to, c); err != nil {
-		return err
-	}
-	offset, err := s.copy(to, x.Offset, x.Length)
-	if err != nil {
-		return err
-	}
-	s.last = to
-	s.part.Captures[to]++
-	if !strings.HasPrefix(x.URL, "http") {
-		return nil // a rendered page or a DNS answer
-	}
-	c.Filename, c.Offset, c.Length = s.out[to].path, fmt.Sprint(offset), fmt.Sprint(x.Length)
-	if s.line, err = c.append(s.line[:0], x.Time); err != nil {
-		return err
-	}
-	_, err = s.lines.Write(s.line)
-	host := weburl.TrimDot(weburl.Split([]byte(x.URL)).Host)
-	s.visit = &visit{host: string(host), at: x.Time.Unix(), to: to, status: x.Status,
-		length: x.Length, language: c.Languages}
-	if err == nil && to == Pages && !s.j.opt.NoTexts {
-		err = s.describe(x, c)
-	}
-	return err
-}
-
-// examine reads a capture, verifies it, and writes the text of a page.
-func (s *splitter) examine(x *warc.Indexed, to Subset, c *captured) error {
-	if to == Pages && !s.j.opt.NoTexts && extract.HasPage(x) {
-		var counts extract.Counts
-		err := extract.WithDoc(s.data, x, &counts,
-			func(rec *warc.StoredRecord, _ *response.Response, doc *maintext.Doc) error {
-				c.RecordID, c.Detected, c.Charset = recordID(rec.Record), "text/html", charsetName(doc.Charset)
-				return s.text(x, rec, doc, c)
-			})
-		if err != nil || c.RecordID != "" {
-			return err
-		}
-	}
-	rec, err := s.data.Record(x)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rec.Close() }() // the file stays open
-	c.RecordID = recordID(rec.Record)
-	if x.IsRevisit() || x.Kind == warc.KindDNS {
-		if _, err := io.Copy(io.Discard, rec); err != nil {
-			return s.corrupt(x.Offset, "a record", err.Error())
-		}
-		return nil
-	}
-	resp, err := response.Open(rec, func(string) {})
-	if err != nil {
-		return err
-	}
-	defer resp.Close()
-	return resp.End(c.sniff(resp))
-}
-
-// text writes the text of a page.
-func (s *splitter) text(x *warc.Indexed, rec *warc.StoredRecord, doc *maintext.Doc, c *captured) error {
-	if _, err := s.output(WET); err != nil {
-		return err
-	}
-	if code, _ := langid.Language(doc.Main); code != langid.Undetermined {
-		c.Languages = code
-	}
-	s.part.Captures[WET]++
-	return s.wet.Write(&warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"),
-		Languages: c.Languages, Text: doc.Text})
-}
-
-// recordID returns the UUID of a record.
-func recordID(rec *warc.Record) string {
-	id := strings.Trim(rec.Get("WARC-Record-ID"), "<>")
-	return strings.TrimPrefix(id, "urn:uuid:")
-}
-
-// segment returns the path of a segment in the tree. Its name is made as Common Crawl makes them: a time and a number.
-func (j *job) segment(n int) string {
-	return fmt.Sprintf("crawl-data/%s/segments/%d.%d", j.report.Name, j.report.Time.UnixMilli(), n)
 }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/html/atom"
 
-	"drumbeat/internal/bug"
 	"drumbeat/internal/httphead"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
@@ -35,6 +35,8 @@ type wat struct {
 			Response watResponse `json:"HTTP-Response-Metadata"`
 		} `json:"Payload-Metadata"`
 	}
+
+	refersTo string
 }
 
 // watResponse is the head of a response, and what its page has.
@@ -95,21 +97,9 @@ var linkAttrs = map[atom.Atom]string{atom.A: "href", atom.Area: "href", atom.Img
 var metaAttrs = map[string]bool{"name": true, "content": true, "property": true, "http-equiv": true, "charset": true,
 	"itemprop": true}
 
-// describe writes the metadata of a capture that was copied as c says.
-func (s *splitter) describe(x *warc.Indexed, c *captured) error {
-	rec, err := s.data.Record(x)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rec.Close() }() // the file stays open
-	resp, err := response.Open(rec, func(string) {})
-	if err != nil {
-		return err
-	}
-	defer resp.Close()
-	var w wat
-	w.Container.Filename, w.Container.Compressed, w.Container.Offset = s.v.Name+".warc.gz", true, c.Offset
-	w.Container.Gzip.Length = c.Length
+// newWAT returns what WAT has of a response but its place. page is what it has of a page; nil for others.
+func newWAT(rec *warc.StoredRecord, resp *response.Response, x *warc.Indexed, page *watPage) *wat {
+	w := &wat{refersTo: rec.Get("WARC-Record-ID")}
 	e := &w.Envelope
 	e.Format, e.HeaderLength = "WARC", strconv.Itoa(len(rec.Head))
 	e.Header = watFields(rec.Fields)
@@ -118,28 +108,25 @@ func (s *splitter) describe(x *warc.Indexed, c *captured) error {
 	r.Message, r.Headers = watHead(resp.Head)
 	r.HeadersLength = strconv.Itoa(len(resp.Head))
 	r.EntityLength, r.EntityDigest = strconv.FormatInt(rec.Size-int64(len(resp.Head)), 10), x.Digest
-	if c.Detected == "text/html" {
-		r.HTML = new(watPage)
-		// What a page has before a fault is right: its codings, or a tag that is too long. Its record was verified.
-		_ = bug.Contained(func() error {
-			_, err := pagetext.Walk(resp.Body, resp.ContentType(), r.HTML.token)
-			return err
-		})
-	}
-	if err := s.j.RemoteFailed(); err != nil { // an outage is no fault of the page
-		return err
-	}
+	r.HTML = page
+	return w
+}
+
+// describe writes the metadata of a capture that was copied as c says.
+func (s *splitter) describe(w *wat, x *warc.Indexed, c *captured) error {
+	w.Container.Filename, w.Container.Compressed, w.Container.Offset = path.Base(c.Filename), true, c.Offset
+	w.Container.Gzip.Length = c.Length
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&w); err != nil {
+	if err := enc.Encode(w); err != nil {
 		return fmt.Errorf("publish: the metadata of %.200s: %w", x.URL, err)
 	}
 	if _, err := s.output(WAT); err != nil {
 		return err
 	}
 	s.part.Captures[WAT]++
-	return s.wat.WriteMetadata(&warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"),
+	return s.wat.WriteMetadata(&warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: w.refersTo,
 		Text: bytes.TrimSuffix(text.Bytes(), []byte{'\n'})})
 }
 
@@ -183,7 +170,7 @@ func watHead(head []byte) (st watStatus, headers json.RawMessage) {
 }
 
 // token takes a token of the page.
-func (p *watPage) token(t *pagetext.Token) error {
+func (p *watPage) token(t *pagetext.Token) {
 	switch {
 	case t.Text != nil && t.Hidden != 0:
 	case t.Text != nil && p.inTitle:
@@ -231,7 +218,6 @@ func (p *watPage) token(t *pagetext.Token) error {
 		}
 		p.add(&p.Links, l)
 	}
-	return nil
 }
 
 // add adds a link, unless it names no URL.

@@ -1,0 +1,104 @@
+package cmd
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/cputime"
+	"drumbeat/internal/simweb"
+	"drumbeat/state/publish"
+	"drumbeat/warc"
+)
+
+// TestPublishForms: a crawl in Zstandard with a dictionary is published in gzip members, each with its record. Full
+// files are followed by others: a request is in the file of its response, and texts and metadata have as many files.
+func TestPublishForms(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Page.NonHTML, o.Page.Copies = 0.3, 0.8 })
+	dict := t.TempDir() + "/dict"
+	makeDict(t, dict)
+	dir, _, pages := crawlIntoFour(t, web, args, "--warc=zst,dict="+dict)
+	want := publishedRecords(t, globbed(t, dir+"/o*/warc/*.warc.zst"))
+	out := t.TempDir() + "/public"
+	const full = 100_000
+	r, err := publish.Run(t.Context(), publish.Options{Dirs: []string{dir + "/d"}, Out: globbed(t, dir+"/o*"),
+		Target: out, TempDir: out + ".tmp", RAMBytes: 64 << 20, FileBytes: full, Name: "CC-MAIN-2018-05"})
+	must(t, err)
+
+	segments := out + "/crawl-data/CC-MAIN-2018-05/segments/*"
+	names := globbed(t, segments+"/*/*.warc.gz")
+	got := publishedRecords(t, names)
+	if subsets := samePublished(t, got, want); subsets["warc response"] < 100 ||
+		subsets["crawldiagnostics revisit"] == 0 || subsets["robotstxt response"] == 0 {
+		t.Errorf("%v", subsets)
+	}
+	files := map[string]int{}
+	for _, name := range names {
+		files[filepath.Base(filepath.Dir(name))]++
+		data := readFile(t, name)
+		last := int64(0)
+		answers := map[string]bool{}
+		var of []string
+		must(t, warc.Read(strings.NewReader(data), 0, func(r *warc.Record) error {
+			if !strings.HasPrefix(data[r.Offset:], "\x1f\x8b") {
+				t.Errorf("%s: the record at %d is no gzip member", name, r.Offset)
+			}
+			if last = r.Offset; r.IsCapture() {
+				answers[r.Get("WARC-Record-ID")] = true
+			}
+			if id := r.Get("WARC-Concurrent-To"); id != "" {
+				of = append(of, id)
+			}
+			return nil
+		}))
+		for _, id := range of {
+			if !answers[id] {
+				t.Errorf("%s lacks the response %s of a request or of metadata", name, id)
+			}
+		}
+		if last > full+100_000 {
+			t.Errorf("%s has %d bytes, and the last record at %d", name, len(data), last)
+		}
+	}
+	for _, made := range []string{"wet", "wat"} {
+		if n := len(globbed(t, segments+"/"+made+"/*.gz")); n != files["warc"] || n <= r.Volumes {
+			t.Errorf("%d files of %s, %v of records; %d of the crawl", n, made, files, r.Volumes)
+		}
+	}
+	rows := publishedRows(t, out, got)
+	checkPublishedLists(t, published(t, out), rows)
+	checkPublishedTexts(t, globbed(t, segments+"/wet/*.warc.wet.gz"), got, pages)
+	checkPublishedHosts(t, out, rows)
+	checkPublishedMetadata(t, web, globbed(t, segments+"/wat/*.warc.wat.gz"), got, rows)
+
+}
+
+// BenchmarkPublish publishes a crawl of pages of 30 kB by one worker.
+func BenchmarkPublish(b *testing.B) {
+	web, args := cmdtest.SmallWeb(b, func(o *simweb.Options) { o.Pages, o.PageBytes = 3000, 30_000 })
+	dir := b.TempDir() + "/d"
+	args = append(args, "--seeds", cmdtest.SeedFile(b, web), "--dir="+dir)
+	must(b, cmdtest.Child(b.Context(), args...).Run())
+	for _, noTexts := range []bool{true, false} {
+		b.Run(fmt.Sprintf("texts=%v", !noTexts), func(b *testing.B) {
+			before := cputime.Process()
+			read := int64(0)
+			for b.Loop() {
+				target := b.TempDir() + "/public"
+				r, err := publish.Run(b.Context(), publish.Options{Dirs: []string{dir}, Target: target,
+					TempDir: target + ".tmp", NoTexts: noTexts, RAMBytes: 64 << 20})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(r.Read)
+				read += r.Read
+			}
+			used := cputime.Process() - before
+			b.ReportMetric(float64(read)/1e6/used.Seconds(), "MB/CPU-s")
+		})
+	}
+}
