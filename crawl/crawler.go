@@ -56,6 +56,7 @@ import (
 type crawler struct {
 	*engine
 	seeds        *seeds.Feeder
+	watched      *watchList
 	seen         *seen.Stage
 	budgets      *budgets.Stage
 	check        *gate.Check
@@ -117,6 +118,7 @@ func (c *crawler) wire() {
 	c.wireRender()
 	c.wirePages()
 	c.wireSeeds()
+	c.watched = &watchList{c: c, wake: c.PulsedSignal()}
 	c.wireReloader()
 	c.wireOperator()
 	c.wireFigures()
@@ -125,7 +127,8 @@ func (c *crawler) wire() {
 	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
 		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
 		Checkpointed: c.checkpointer.Latest})
-	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet})
+	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet,
+		Watched: c.watched.wake.Raise})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,
@@ -146,6 +149,7 @@ func (c *crawler) wire() {
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "seeds", c.seeds.Run)
+	c.Start(ctx, "watchlist", c.watched.run)
 	c.Start(ctx, "urlseen", c.seen.MergeSeen)
 	c.Start(ctx, "star", c.budgets.MergeStar)
 	c.Start(ctx, "names", c.seen.MergeNames)

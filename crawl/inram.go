@@ -71,11 +71,11 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 
 // inManifest copies the state that the manifest has itself.
 func (c *crawler) inManifest() checkpoint.Copied {
-	seeds := c.seeds.Freeze()
+	seeds, watched := c.seeds.Freeze(), c.watched.state
 	held, margin := c.deferrals.Freeze()
 	names := c.outages.KnownNames()
 	return checkpoint.Copied{Save: func(m *state.Manifest, _ *disk.Tails) error {
-		m.Seeds, m.Held, m.Margin, m.Names = seeds, held, margin, names
+		m.Seeds, m.Watch, m.Held, m.Margin, m.Names = seeds, watched, held, margin, names
 		return nil
 	}}
 }

@@ -216,7 +216,7 @@ func (c *crawler) wireOperator() {
 			NewFunction: b.NewFunction, NewPriority: c.newPriority, Replace: b.Replace, Placed: b.Placed},
 		Checkpoint: c.checkpointer.SaveQuietly, Made: c.history.Made, Limits: c.limits, Reloader: c.reloader,
 		Feed: c.seeds.Feed, Space: c.space,
-		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead},
+		Orders:    operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead, Watch: c.orders.Watch},
 		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
 		MayErase: func() error { return erase.Unknown(&c.frozen) },

@@ -281,7 +281,7 @@ func (c *crawler) result(why string) (*Result, error) {
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.
 func (c *crawler) finished() bool {
-	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.Fed() && !c.moreWork()
+	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.Fed() && c.watched.fed() && !c.moreWork()
 }
 
 // moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
@@ -395,7 +395,10 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	if changed := c.deferrals.OpenHeld(m); m != nil && !changed {
 		position = m.Seeds
 	}
-	return c.seeds.Open(position)
+	if err := c.seeds.Open(position); err != nil {
+		return err
+	}
+	return c.watched.open(m)
 }
 
 // restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, known names, and
@@ -493,6 +496,6 @@ func (c *crawler) close() error {
 	c.content.Close()
 	c.budgets.Close()
 	c.limits.Close()
-	errs = append(errs, c.seeds.Close(), c.operator.Close())
+	errs = append(errs, c.seeds.Close(), c.watched.close(), c.operator.Close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

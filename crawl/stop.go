@@ -98,7 +98,7 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	s := c.Accounts.Copy()
-	if c.deferrals.HeldLeft() > 0 || (!c.seeds.Fed() || !c.operator.Fed()) && !c.drains() ||
+	if c.deferrals.HeldLeft() > 0 || (!c.seeds.Fed() || !c.watched.fed() || !c.operator.Fed()) && !c.drains() ||
 		!c.budgets.UpstreamEmpty() || !c.requests.Empty() || !c.check.Empty() || !c.walk.Idle() && !c.drains() {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Order is a URL that the operator has enqueued (changes.OpEnqueue), as a checkpoint keeps it.
@@ -18,8 +19,14 @@ type Order struct {
 	Done bool
 	// Urgent says that the order is on its way to RAM, and neither there nor deferred: passes must not wait.
 	Urgent bool
-	Visits []byte // if Done: what the order's visit found (weburl.Record.Visits)
+	// Deadline is the Unix second by which a URL of --watch is to be fetched, NoDeadline without one; 0: it is none, or
+	// it has been counted.
+	Deadline int64
+	Visits   []byte // if Done: what the order's visit found (weburl.Record.Visits)
 }
+
+// NoDeadline is the deadline of a URL that is watched without one.
+const NoDeadline = math.MaxInt64
 
 // Bits of a coded Order.
 const (
@@ -27,7 +34,8 @@ const (
 	orderStored
 	orderDone
 	orderUrgent
-	orderBits = orderOwn | orderStored | orderDone | orderUrgent
+	orderWatched // a deadline of 8 bytes follows the bits
+	orderBits    = orderOwn | orderStored | orderDone | orderUrgent | orderWatched
 )
 
 // orderBytes is the length of a coded Order without its visits: key, host, bits.
@@ -41,12 +49,16 @@ func AppendOrder(dst []byte, o *Order) []byte {
 	for _, b := range []struct {
 		is  bool
 		bit byte
-	}{{o.Own, orderOwn}, {o.Stored, orderStored}, {o.Done, orderDone}, {o.Urgent, orderUrgent}} {
+	}{{o.Own, orderOwn}, {o.Stored, orderStored}, {o.Done, orderDone}, {o.Urgent, orderUrgent},
+		{o.Deadline != 0, orderWatched}} {
 		if b.is {
 			bits |= b.bit
 		}
 	}
-	return append(append(dst, bits), o.Visits...)
+	if dst = append(dst, bits); o.Deadline != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(o.Deadline))
+	}
+	return append(dst, o.Visits...)
 }
 
 // AppendOrdered appends the coding of the key of a URL that was enqueued: a record of the queue NameOrdered. A crawl
@@ -70,9 +82,15 @@ func EachOrder(data []byte, f func(o *Order) error) error {
 		if len(rec) < orderBytes || rec[orderBytes-1]&^orderBits != 0 {
 			return fmt.Errorf("%w: % x", ErrOrder, rec[:min(len(rec), orderBytes)])
 		}
-		bits := rec[orderBytes-1]
+		bits, visits, deadline := rec[orderBytes-1], rec[orderBytes:], int64(0)
+		if bits&orderWatched != 0 {
+			if len(visits) < 8 {
+				return fmt.Errorf("%w: no deadline", ErrOrder)
+			}
+			deadline, visits = int64(binary.LittleEndian.Uint64(visits)), visits[8:]
+		}
 		return f(&Order{Key: binary.LittleEndian.Uint64(rec), Host: binary.LittleEndian.Uint64(rec[8:]),
 			Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0,
-			Urgent: bits&orderUrgent != 0, Visits: rec[orderBytes:]})
+			Urgent: bits&orderUrgent != 0, Deadline: deadline, Visits: visits})
 	})
 }

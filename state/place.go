@@ -237,6 +237,9 @@ const (
 	CountSignatureUnable  // of them, those that ask for a signature that this crawl cannot make
 	CountSignatureRefused // responses that refuse a request with the signature that their site had asked for
 	CountTDMRep           // requests for tdmrep.json that ended, with the file or without
+	CountWatched          // URLs of --watch that were enqueued, or cannot be
+	CountWatchMet         // of them, those fetched by their deadlines
+	CountWatchMissed      // of them, those that were not, or were refused
 	NumCounters
 )
 
@@ -285,7 +288,7 @@ var counterNames = [NumCounters]string{
 	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid",
 	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments",
 	"signed_unasked", "signed_asked", "signature_challenges", "signature_challenges_unsupported",
-	"signature_challenges_refused"}
+	"signature_challenges_refused", "tdmrep", "watched", "watched_in_time", "watched_missed"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

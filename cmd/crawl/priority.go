@@ -14,6 +14,7 @@ import (
 type priorityFlags struct {
 	Strategy order    `group:"budget" type:"parts" placeholder:"NAME"`
 	Known    string   `group:"budget" placeholder:"FILE"`
+	Watch    string   `group:"budget" placeholder:"FILE"`
 	Priority priority `group:"budget" type:"parts" placeholder:"NAME"`
 }
 

@@ -196,43 +196,63 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	} else if err := textFault("standard input", sample); err != nil {
 		return "", term.Usage(err)
 	}
-	if err := dirs.Check(opt.Disk); err != nil { // before it creates any directory
+	set, free, err := takeDirs(opt, "copy seeds")
+	if err != nil {
 		return "", err
 	}
-	for _, dir := range opt.Disk.Dirs {
-		if err := opt.Disk.FS.MkdirAll(dir); err != nil {
-			return "", fmt.Errorf("cannot create the directory %s: %w", dir, err)
-		}
-		lock, err := opt.Disk.FS.Lock(dir)
-		if err != nil {
-			return "", fmt.Errorf("copy seeds: directory %s: %w", dir, err)
-		}
-		defer lock.Close()
-	}
-	m, err := disk.MatchIdentities(opt.Disk.FS, opt.Disk.Dirs, state.KindState)
-	if err != nil { // the directories changed after dirs.Check
-		return "", fmt.Errorf("copy seeds: %w", err)
-	}
-	if opt.Disk.New && m.Crawl != "" {
-		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Disk.Dirs[0], state.ErrExists)
-	}
-	id := m.Crawl
-	if id == "" {
-		secret, err := weburl.NewSecret() // as a random name
-		if err != nil {
-			return "", err
-		}
-		id = secret.Hex()
-	}
-	set, err := disk.Label(m, id, state.KindState)
-	if err != nil {
-		return "", fmt.Errorf("copy seeds: %w", err)
-	}
+	defer free()
 	name := set.Path(0, SeedsCopy)
 	if err := mergeSeeds(opt.Disk.FS, name, src); err != nil {
 		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
 	}
 	return name, nil
+}
+
+// takeDirs locks the directories of a crawl, which it creates and marks if they are new. doing begins its errors.
+func takeDirs(opt *crawl.Options, doing string) (set disk.Set, free func(), err error) {
+	var locks []io.Closer
+	free = func() {
+		for _, l := range locks {
+			_ = l.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			free()
+		}
+	}()
+	if err := dirs.Check(opt.Disk); err != nil { // before it creates any directory
+		return set, nil, err
+	}
+	for _, dir := range opt.Disk.Dirs {
+		if err := opt.Disk.FS.MkdirAll(dir); err != nil {
+			return set, nil, fmt.Errorf("cannot create the directory %s: %w", dir, err)
+		}
+		lock, err := opt.Disk.FS.Lock(dir)
+		if err != nil {
+			return set, nil, fmt.Errorf("%s: directory %s: %w", doing, dir, err)
+		}
+		locks = append(locks, lock)
+	}
+	m, err := disk.MatchIdentities(opt.Disk.FS, opt.Disk.Dirs, state.KindState)
+	if err != nil { // the directories changed after dirs.Check
+		return set, nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	if opt.Disk.New && m.Crawl != "" {
+		return set, nil, fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Disk.Dirs[0], state.ErrExists)
+	}
+	id := m.Crawl
+	if id == "" {
+		secret, err := weburl.NewSecret() // as a random name
+		if err != nil {
+			return set, nil, err
+		}
+		id = secret.Hex()
+	}
+	if set, err = disk.Label(m, id, state.KindState); err != nil {
+		return set, nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return set, free, nil
 }
 
 // mergeSeeds appends src to the file name. It replaces the file atomically.

@@ -76,6 +76,8 @@ func (c *Command) checkNumbers() error {
 		}
 	}
 	switch {
+	case c.Watch != "" && c.Node != nil:
+		return errors.New("--watch is not for a node of a cluster")
 	case len(c.Since) == 0 && c.SinceKnown != string(crawl.KnownAll):
 		return fmt.Errorf("--since-known %s needs --since", c.SinceKnown)
 	case len(c.Since) == 0:

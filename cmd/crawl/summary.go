@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime/metrics"
 	"strings"
 	"time"
@@ -137,6 +138,11 @@ func (l *lines) addPages(s *crawl.Snapshot) {
 			human.Counted(visits, "response", "responses"), n(s.Count(state.CountUnchanged)),
 			n(s.Count(state.CountNotModified)),
 			human.Counted(s.Count(state.CountGone), "URL", "URLs"))
+	}
+	if watched := s.Count(state.CountWatched); watched > 0 {
+		met, missed := s.Count(state.CountWatchMet), s.Count(state.CountWatchMissed)
+		l.add("watched", "%s: %s fetched in time, %s missed, %s waiting", human.Counted(watched, "URL", "URLs"), n(met),
+			n(missed), n(watched-met-missed))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
 		l.add("traps",
@@ -425,6 +431,10 @@ func nextSteps(sum *Summary) (next []string) {
 			get += " --out " + out
 		}
 		next = append(next, get+"   prints a stored page")
+	}
+	if sum.Result.Snapshot.Count(state.CountWatchMissed) > 0 {
+		next = append(next, "drumbeat audit --known "+filepath.Join(sum.Dirs[0], WatchCopy)+" "+dirs+
+			"   lists the missed URLs, with reasons")
 	}
 	next = append(next, sum.Next...)
 	return append(next, "drumbeat audit "+dirs+"   checks that no URL was lost")

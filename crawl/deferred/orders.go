@@ -56,6 +56,7 @@ func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 		return false
 	}
 	key := d.saved.Hasher.URLKey(rec.URL)
+	d.judge(tx, key, false)
 	if !d.orders.Refused(key) {
 		return false
 	}
@@ -63,6 +64,20 @@ func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 	tx.Leave(key, from, state.Reason(rec.Reason))
 	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
 	return true
+}
+
+// judge counts a URL of --watch that has been fetched or refused. It is part of a transaction.
+func (d *Stage) judge(tx *account.Tx, key uint64, fetched bool) {
+	deadline, ok := d.orders.TakeDeadline(key)
+	if !ok {
+		return
+	}
+	count := state.CountWatchMissed
+	if fetched && time.Now().Unix() <= deadline {
+		count = state.CountWatchMet
+	}
+	tx.Count(count, 1)
+	d.others.Watched()
 }
 
 // storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the

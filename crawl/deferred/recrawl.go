@@ -41,7 +41,9 @@ func (d *Stage) Revisits(url []byte) (policy revisit.Policy, ok bool) {
 // part of a transaction.
 func (d *Stage) EndVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
 	if d.orders.Any() {
-		if key := d.saved.Hasher.URLKey(rec.URL); d.orders.Fetched(key, rec.Visits) {
+		key := d.saved.Hasher.URLKey(rec.URL)
+		d.judge(tx, key, true)
+		if d.orders.Fetched(key, rec.Visits) {
 			tx.Leave(key, from, state.Reason(rec.Reason))
 			return nil
 		}

@@ -66,7 +66,7 @@ func (o *Operator) feedEnqueued(c *changes.Change) error {
 	o.feeding.Lock()
 	defer o.feeding.Unlock()
 	return o.run.Transact(func(tx *account.Tx) error {
-		if err := o.feedOrders(tx, c.Seeds); err != nil {
+		if _, err := o.feedOrders(tx, c.Seeds, 0); err != nil {
 			return err
 		}
 		o.fedSeq = c.Seq
@@ -75,8 +75,27 @@ func (o *Operator) feedEnqueued(c *changes.Change) error {
 	})
 }
 
-// feedOrders begins the orders of a change. It is part of a transaction.
-func (o *Operator) feedOrders(tx *account.Tx, lines []string) error {
+// Watch begins the order of a URL of --watch, whose deadline is as in state.Order. It returns false if the crawl takes no
+// such URL. A URL that waits already keeps its deadline, and is not counted. Watching must hold.
+func (o *Operator) Watch(tx *account.Tx, url string, deadline int64) (took bool, _ error) {
+	n, err := o.feedOrders(tx, []string{url}, deadline)
+	if err == nil && n == 0 {
+		tx.Count(state.CountWatched, 1)
+		tx.Count(state.CountWatchMissed, 1)
+	}
+	return n > 0, err
+}
+
+// Watching calls feed while no enqueued URLs go from the journal to the table of orders.
+func (o *Operator) Watching(feed func() error) error {
+	o.feeding.Lock()
+	defer o.feeding.Unlock()
+	return feed()
+}
+
+// feedOrders begins the orders of a change, or that of a URL with a deadline, and returns the number of URLs that the
+// crawl takes. It is part of a transaction.
+func (o *Operator) feedOrders(tx *account.Tx, lines []string, deadline int64) (taken int, _ error) {
 	now := time.Now()
 	b := admit.NewBatch(o.opt.Links)
 	b.Start(nil, nil, 0, 0, now)
@@ -85,26 +104,30 @@ func (o *Operator) feedOrders(tx *account.Tx, lines []string) error {
 	}
 	began := false
 	for url := range b.URLs {
+		taken++
 		key, host := o.saved.Hasher.URLKey(url), weburl.Split(url).Host
 		if !o.others.Orders.Begin(key, o.saved.HostKey(host)) {
 			continue
 		}
-		began = true
+		if began = true; deadline != 0 {
+			o.others.Orders.Watch(key, deadline)
+			tx.Count(state.CountWatched, 1)
+		}
 		if err := o.Ordered.Append(state.AppendOrdered(nil, key)); err != nil {
-			return err
+			return taken, err
 		}
 		tx.Count(state.CountEnqueued, 1)
 		tx.EnterOrder(key, state.PlaceRobotsCheck)
 		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.Pinned(o.saved.PLDKey(host))}
 		if err := o.others.Check.CheckRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
-			return err
+			return taken, err
 		}
 	}
 	if !began {
-		return nil
+		return taken, nil
 	}
 	b.Rec.Flags |= weburl.FlagSeed // to URLseen, past the cache of recent links
-	return o.others.SendLinks(b, tx)
+	return taken, o.others.SendLinks(b, tx)
 }
 
 // NoteOrdered notes the key of an order for audits. It is part of a transaction.

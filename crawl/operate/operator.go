@@ -55,6 +55,8 @@ type Orders struct {
 	Room  func() int                  // how many more there may be
 	Begin func(key, host uint64) bool // adds one; false if the URL waits already. It is part of a transaction
 	Ahead func(host uint64) int       // those of a host on their way to RAM
+	// Watch gives one a deadline, as state.Order.Deadline. It is part of a transaction.
+	Watch func(key uint64, deadline int64)
 }
 
 // Others are the stages that an Operator calls.

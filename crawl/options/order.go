@@ -29,6 +29,10 @@ type Order struct {
 	// StockTarget is the number of URLs that BEAST releases ahead of fetching. Default: 16 times the
 	// connections, or more if the hosts' delays need it and RAM suffices (package stock).
 	StockTarget int
+	// Watch is the file of a watch list, "" for none: lines of a canonical URL, a space and a deadline as RFC 3339 has
+	// it, or the URL alone, in the order of deadlines. Its URLs are fetched before all others, the earliest deadlines
+	// first. A file with other content is another list. Not for a node of a cluster.
+	Watch string
 }
 
 // Validate returns an error if the number of sites at once is out of its range.

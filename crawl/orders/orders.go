@@ -39,6 +39,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"drumbeat/disk"
 	"drumbeat/state"
@@ -62,6 +63,7 @@ type Table struct {
 	landed  map[uint64]bool // URLs whose landed pages wait for their transactions; a bounded number (visit/landed.go)
 	ended   []*state.Order  // the orders with Done, the oldest first, and such as were begun again meanwhile
 	waiting int             // orders without Done
+	watched int             // orders with a deadline
 }
 
 // New returns an empty table.
@@ -121,6 +123,51 @@ func (o *Table) setUrgent(x *state.Order, urgent bool) {
 	} else {
 		o.urgent.Add(-1)
 	}
+}
+
+// Watch gives the order that was begun last for a URL a deadline, as state.Order.Deadline.
+func (o *Table) Watch(key uint64, deadline int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.byKey[key]; x != nil && !x.Done {
+		x.Deadline = deadline
+		o.watched++
+	}
+}
+
+// Watched returns the number of orders with a deadline that has not been counted.
+func (o *Table) Watched() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.watched
+}
+
+// Overdue returns the keys of orders whose deadlines are before now, in Unix seconds, and that were not fetched.
+func (o *Table) Overdue(now int64) (keys []uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, x := range o.byKey {
+		if x.Deadline != 0 && x.Deadline < now && !x.Stored && !x.Done {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// TakeDeadline returns and removes the deadline of a URL that is watched: whoever has it counts it.
+func (o *Table) TakeDeadline(key uint64) (deadline int64, ok bool) {
+	if !o.Any() {
+		return 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x := o.byKey[key]
+	if x == nil || x.Deadline == 0 {
+		return 0, false
+	}
+	deadline, x.Deadline = x.Deadline, 0
+	o.watched--
+	return deadline, true
 }
 
 // Moved notes whether the order of a URL is on its way to RAM, and not in RAM or deferred.
@@ -209,6 +256,9 @@ func (o *Table) Stored(key uint64) {
 	defer o.mu.Unlock()
 	if x := o.byKey[key]; x != nil && !x.Done {
 		x.Stored = true
+		if x.Deadline != 0 && x.Deadline >= time.Now().Unix() {
+			x.Deadline = state.NoDeadline // the verdict does not make it late
+		}
 		o.setUrgent(x, false)
 	}
 }
@@ -301,6 +351,9 @@ func (o *Table) Restore(set disk.Set, ref disk.Ref) error {
 		x := *saved
 		x.Visits, x.Urgent = slices.Clone(x.Visits), false
 		o.add(&x)
+		if x.Deadline != 0 {
+			o.watched++
+		}
 		if x.Done {
 			o.ended = append(o.ended, &x)
 			return nil

@@ -1,0 +1,88 @@
+package cmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// TestWatchCommand: --watch fetches a list in the order of deadlines, and audit --known names the URLs that the summary
+// counts as missed. A list without URLs is an error that names the flag.
+func TestWatchCommand(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch asked = append(asked, r.URL.Path); {
+		case r.URL.Path == "/robots.txt":
+			fmt.Fprint(w, "User-agent: *\nDisallow: /no\n")
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html>"+r.URL.Path)
+		}
+	}))
+	defer server.Close()
+	base := t.TempDir()
+	dir, list := filepath.Join(base, "d"), filepath.Join(base, "list")
+	crawl := func(exit int, text string) string {
+		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errs := wantExit(t, exit, "", slices.Concat(cmdtest.OwnServer, []string{"--dir", dir, "--allow-net=127.0.0.1",
+			"--ports=" + server.URL[strings.LastIndex(server.URL, ":")+1:], "--watch", list, server.URL + "/"})...)
+		return out + errs
+	}
+	for _, bad := range []string{"", "# nothing\n", "not a URL\n"} {
+		if got := crawl(term.ExitUsage, bad); !strings.Contains(got, "--watch "+list+": it has no URL") {
+			t.Errorf("%q: %s", bad, got)
+		}
+	}
+	at := func(path, deadline string) string { return server.URL + path + " " + deadline + "\n" }
+	out := crawl(term.ExitDone, at("/c", "2099-01-03T00:00:00+01:00")+at("/no", "2099-01-01T00:00:00Z")+
+		at("/a", "2099-01-01T00:00:00Z")+at("/late", "2001-01-01T00:00:00Z")+server.URL+"/z\n"+server.URL+"/z\n")
+	for _, want := range []string{"5 URLs: 3 fetched in time, 2 missed, 0 waiting",
+		"drumbeat audit --known " + filepath.Join(dir, "watch.txt")} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s, want %q", out, want)
+		}
+	}
+	mu.Lock()
+	var order []string
+	for _, path := range asked {
+		if path != "/robots.txt" && path != "/" {
+			order = append(order, path)
+		}
+	}
+	mu.Unlock()
+	slices.Sort(order)
+	if !slices.Equal(order, []string{"/a", "/c", "/late", "/z"}) {
+		t.Errorf("asked for %v", order)
+	}
+	copied, err := os.ReadFile(filepath.Join(dir, "watch.txt"))
+	want := at("/late", "2001-01-01T00:00:00Z") + at("/a", "2099-01-01T00:00:00Z") + at("/no", "2099-01-01T00:00:00Z") +
+		at("/c", "2099-01-02T23:00:00Z") + server.URL + "/z\n"
+	if err != nil || string(copied) != want {
+		t.Errorf("%v, the copy is %s, want %s", err, copied, want)
+	}
+	out, _ = wantExit(t, term.ExitFailure, "", "audit", "--known", filepath.Join(dir, "watch.txt"), dir)
+	for _, want := range []string{"late: " + server.URL + "/late", server.URL + "/no: refused, forbidden by robots.txt",
+		"3 answered in time, 1 late"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s, want %q", out, want)
+		}
+	}
+	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "balanced") {
+		t.Errorf("audit: %s", out)
+	}
+}
