@@ -39,8 +39,9 @@ func TestWatchCommand(t *testing.T) {
 		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, errs := wantExit(t, exit, "", slices.Concat(cmdtest.OwnServer, []string{"--dir", dir, "--allow-net=127.0.0.1",
-			"--ports=" + server.URL[strings.LastIndex(server.URL, ":")+1:], "--watch", list, server.URL + "/"})...)
+		port := server.URL[strings.LastIndex(server.URL, ":")+1:]
+		out, errs := wantExit(t, exit, "", slices.Concat(cmdtest.OwnServer, []string{"--dir", dir,
+			"--allow-net=127.0.0.1", "--ports=" + port, "--watch", list, server.URL + "/"})...)
 		return out + errs
 	}
 	for _, bad := range []string{"", "# nothing\n", "not a URL\n"} {

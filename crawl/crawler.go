@@ -128,7 +128,7 @@ func (c *crawler) wire() {
 		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
 		Checkpointed: c.checkpointer.Latest})
 	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet,
-		Watched: c.watched.wake.Raise})
+		OrderEnds: func(tx *account.Tx) { tx.Wake(c.watched.wake) }})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,
 		StockLow: c.stock.Low, Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.Wire(stock.Others{Heaps: func() stock.Heaps { return c.polite }, Fetchers: c.dispatcher,

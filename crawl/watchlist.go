@@ -18,18 +18,18 @@ import (
 	"drumbeat/state"
 )
 
-// watchList feeds the URLs of Options.Order.Watch, each as an order (package orders), in the order of their deadlines. A
-// window of them waits in RAM, the others in the file. The manifest has the position, so a crash feeds none twice. Its
-// goroutine is "watchlist".
+// watchList feeds the URLs of Options.Order.Watch, each as an order (package orders), in the order of their deadlines.
+// A window of them waits in RAM, the others in the file. The manifest has the position, so a crash feeds none twice.
+// Its goroutine is "watchlist".
 type watchList struct {
 	c     *crawler
-	wake  account.Signal // a URL has been counted
+	wake  account.Signal // there may be room for more orders
 	file  disk.File      // nil: none
 	state state.Seeds    // guarded by the transaction lock
 }
 
 const (
-	// watchWindow bounds the URLs that were fed and have not been fetched. The operator has the other half of the table.
+	// watchWindow is the number of orders from which no URL is fed. The operator has the rest of the table.
 	watchWindow = orders.Max / 2
 	// watchAtOnce is the number of lines in one transaction. Each lot may cost RobotsCache a pass.
 	watchAtOnce = 256
@@ -98,7 +98,7 @@ func (w *watchList) run(ctx context.Context) error {
 		}
 		why := c.space.Pausing()
 		if done || c.drains() || c.node.Quiet() || why != "" && why != space.PausedByOperator ||
-			c.orders.Watched() > watchWindow-watchAtOnce || c.orders.Room() < watchAtOnce {
+			c.orders.Room() < orders.Max-watchWindow+watchAtOnce {
 			c.Await(ctx, w.wake, watchEach)
 			continue
 		}
@@ -133,8 +133,8 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		if text != "" {
 			at, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				return false, fmt.Errorf("crawl: watch list: deadline %q of %s: want a time such as 2026-12-24T18:00:00Z",
-					text, url)
+				return false, fmt.Errorf("crawl: watch list: deadline %q of %s: want one such as "+
+					"2026-12-24T18:00:00Z", text, url)
 			}
 			x.deadline = max(1, at.Unix())
 		}
@@ -145,7 +145,7 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		w.state.Offset += bytes
 		w.state.Done = done
 		for _, x := range lot {
-			if _, err := w.c.operator.Watch(tx, x.url, x.deadline); err != nil {
+			if err := w.c.operator.Watch(tx, x.url, x.deadline); err != nil {
 				return err
 			}
 		}

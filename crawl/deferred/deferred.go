@@ -88,7 +88,7 @@ type Others struct {
 	Budgets   Budgets
 	SendLinks func(b *admit.Batch, tx *account.Tx) error // to URLseen. It is part of a transaction.
 	Quiet     func() bool                                // nothing may come back
-	Watched   func()                                     // a URL of --watch has been counted
+	OrderEnds func(tx *account.Tx)                       // there may be room for more orders
 }
 
 // Budgets take URLs that are to be visited again.

@@ -36,7 +36,8 @@ func open(w *roomtest.World, opt deferred.Options) *room {
 	opt.Rules, opt.Sites = w.Rules, w.Sites
 	r.stage = deferred.New(w.Run, w.Saved, opt, deferred.Needs{Orders: r.orders, Check: w, Output: w,
 		Space: w.Space, Stock: w.Stock, Walk: walkers.New(w.Run, w.Saved, walkers.Options{}, w.Space)})
-	r.stage.Wire(deferred.Others{Budgets: w, SendLinks: w.SendLinks, Quiet: func() bool { return r.quiet }})
+	r.stage.Wire(deferred.Others{Budgets: w, SendLinks: w.SendLinks, Quiet: func() bool { return r.quiet },
+		OrderEnds: func(*account.Tx) {}})
 	w.Open([]checkpoint.Copy{func() checkpoint.Copied {
 		held, _ := r.stage.Freeze()
 		save := func(m *state.Manifest, _ *disk.Tails) error { m.Held = held; return nil }

@@ -68,6 +68,7 @@ func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Plac
 
 // judge counts a URL of --watch that has been fetched or refused. It is part of a transaction.
 func (d *Stage) judge(tx *account.Tx, key uint64, fetched bool) {
+	d.others.OrderEnds(tx)
 	deadline, ok := d.orders.TakeDeadline(key)
 	if !ok {
 		return
@@ -77,7 +78,6 @@ func (d *Stage) judge(tx *account.Tx, key uint64, fetched bool) {
 		count = state.CountWatchMet
 	}
 	tx.Count(count, 1)
-	d.others.Watched()
 }
 
 // storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the

@@ -75,15 +75,16 @@ func (o *Operator) feedEnqueued(c *changes.Change) error {
 	})
 }
 
-// Watch begins the order of a URL of --watch, whose deadline is as in state.Order. It returns false if the crawl takes no
-// such URL. A URL that waits already keeps its deadline, and is not counted. Watching must hold.
-func (o *Operator) Watch(tx *account.Tx, url string, deadline int64) (took bool, _ error) {
+// Watch begins the order of a URL of --watch, whose deadline is as in state.Order. A URL that the crawl does not take
+// is missed. One that waits already keeps its deadline, and is not counted. It is part of a transaction within
+// Watching.
+func (o *Operator) Watch(tx *account.Tx, url string, deadline int64) error {
 	n, err := o.feedOrders(tx, []string{url}, deadline)
 	if err == nil && n == 0 {
 		tx.Count(state.CountWatched, 1)
 		tx.Count(state.CountWatchMissed, 1)
 	}
-	return n > 0, err
+	return err
 }
 
 // Watching calls feed while no enqueued URLs go from the journal to the table of orders.
