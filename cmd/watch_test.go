@@ -86,4 +86,11 @@ func TestWatchCommand(t *testing.T) {
 	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
 	}
+	if err := os.WriteFile(list, []byte(server.URL+"/c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDone, "", "erase", "--list", list, "--reason", "x", dir)
+	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--erased", list, dir); !strings.Contains(out, "nothing is left") {
+		t.Errorf("audit --erased: %s", out)
+	}
 }

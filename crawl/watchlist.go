@@ -129,6 +129,9 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		}
 		bytes += n
 		url, text, _ := strings.Cut(string(line), " ")
+		if strings.HasPrefix(url, "#") { // an erased URL
+			continue
+		}
 		x := watched{url, state.NoDeadline}
 		if text != "" {
 			at, err := time.Parse(time.RFC3339, text)

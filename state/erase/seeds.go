@@ -8,16 +8,20 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
-// seedsFile is the crawl's own copy of its seeds.
-const seedsFile = "seeds.txt"
+// The crawl's own copies of its seeds and of its watch list.
+const (
+	seedsFile = "seeds.txt"
+	watchFile = "watch.txt"
+)
 
-// blankSeeds returns the copy of the seeds with the lines of targets blanked, so that its length stays; nil if
+// blankList returns one of these copies with the lines of targets blanked, so that its length stays; nil if
 // none is. sum is the checksum before.
-func (x *run) blankSeeds() (data []byte, sum uint64, _ error) {
-	data, err := disk.ReadFile(x.r.Set.FS, x.r.Set.Path(0, seedsFile))
+func (x *run) blankList(name string) (data []byte, sum uint64, _ error) {
+	data, err := disk.ReadFile(x.r.Set.FS, x.r.Set.Path(0, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -27,7 +31,11 @@ func (x *run) blankSeeds() (data []byte, sum uint64, _ error) {
 	sum, changed := xxhash.Sum64(data), false
 	resolver := x.resolver()
 	for line := range bytes.Lines(data) { // a part of data
-		if line = bytes.TrimRight(line, "\r\n"); x.seedGoes(resolver, line) {
+		line = bytes.TrimRight(line, "\r\n")
+		if name == watchFile { // a deadline may follow
+			line, _, _ = bytes.Cut(line, []byte(" "))
+		}
+		if x.seedGoes(resolver, line) {
 			for i := range line {
 				line[i] = '#'
 			}
@@ -40,13 +48,18 @@ func (x *run) blankSeeds() (data []byte, sum uint64, _ error) {
 	return data, sum, nil
 }
 
-// seeds corrects the checksum of the copy of the seeds, which conclude changes.
+// seeds corrects the checksums of the copies, which conclude changes.
 func (w *next) seeds() error {
-	data, sum, err := w.blankSeeds()
-	if data != nil && w.Next.Seeds.Sum == sum {
-		w.Next.Seeds.Sum = xxhash.Sum64(data)
+	for name, saved := range map[string]*state.Seeds{seedsFile: &w.Next.Seeds, watchFile: &w.Next.Watch} {
+		data, sum, err := w.blankList(name)
+		if err != nil {
+			return err
+		}
+		if data != nil && saved.Sum == sum {
+			saved.Sum = xxhash.Sum64(data)
+		}
 	}
-	return err
+	return nil
 }
 
 func (x *run) resolver() *weburl.Resolver {
