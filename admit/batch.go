@@ -61,8 +61,9 @@ type Batch struct {
 	Nodes     []uint16    // of Tuples, in a crawl of several
 	Faults    [][2]string // dropped seeds and the reasons
 	Edges     []star.Edge
-	Away      []AwayEdge // edges to PLDs of other nodes, which count them
-	Extended  []uint64   // keys of the sites that redirects of seeds add to the scope
+	HostLinks []star.HostLink // to hosts of other PLDs
+	Away      []AwayEdge      // edges to PLDs of other nodes, which count them
+	Extended  []uint64        // keys of the sites that redirects of seeds add to the scope
 	Names     Names
 	Rec       weburl.Record
 	scores    []uint8        // of Keys, if SetScore was called; otherwise all have that of Rec
@@ -104,7 +105,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh, b.dates, b.scores = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil
 	b.Rewriter.changed = b.Rewriter.changed[:0]
-	b.Tuples, b.Edges, b.Faults = b.Tuples[:0], b.Edges[:0], b.Faults[:0]
+	b.Tuples, b.Edges, b.HostLinks, b.Faults = b.Tuples[:0], b.Edges[:0], b.HostLinks[:0], b.Faults[:0]
 	b.nodes, b.Away, b.awayNames, b.Extended = b.nodes[:0], b.Away[:0], b.awayNames[:0], b.Extended[:0]
 	b.Counts = [state.NumCounters]int64{}
 	clear(b.plds)
@@ -342,10 +343,14 @@ func (b *Batch) because(what string, set *scope.Set, n scope.Number) string {
 	return what + " by " + set.Rule(n).String()
 }
 
-// addEdge adds an edge from the page's PLD to another, once a page.
+// addEdge adds an edge from the page's PLD to another, once a page, and one to the host.
 func (b *Batch) addEdge(to *Site) {
 	if len(b.plds) >= maxEdgesPerPage || b.p.Sites.kind != state.ScopeAll {
 		return
+	}
+	if b.p.HostLinks && len(b.HostLinks) < maxEdgesPerPage && !weburl.IsMainHost(to.host(), to.pldName()) {
+		host := b.p.Hasher.HostKey(weburl.TrimDot(to.host()))
+		b.HostLinks = append(b.HostLinks, star.HostLink{From: b.fromPLD, Host: host})
 	}
 	if _, ok := b.plds[to.pld]; !ok {
 		b.plds[to.pld] = struct{}{}
@@ -385,8 +390,8 @@ func (b *Batch) Discard(why state.Counter) {
 	b.Counts[why] += int64(len(b.Keys)) + b.Again
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh, b.dates, b.scores, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil, 0
-	b.Edges, b.nodes, b.Away, b.awayNames, b.Extended = b.Edges[:0], b.nodes[:0], b.Away[:0],
-		b.awayNames[:0], b.Extended[:0]
+	b.Edges, b.HostLinks, b.nodes, b.Away = b.Edges[:0], b.HostLinks[:0], b.nodes[:0], b.Away[:0]
+	b.awayNames, b.Extended = b.awayNames[:0], b.Extended[:0]
 	clear(b.plds)
 	b.Names.Reset()
 	b.sites.reset()

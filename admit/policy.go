@@ -31,6 +31,8 @@ type Policy struct {
 	Ports        ports.Set
 	LinkFilter   func([]byte) bool // nil: every URL
 
+	HostLinks bool // collect links to hosts of other PLDs in Batch.HostLinks
+
 	// Traced collects the keys of all links in Batch.Traced. Cached means that a cache precedes URLseen, so
 	// a Batch only counts a page's repeated links.
 	Traced, Cached bool

@@ -139,6 +139,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%5 < 2 {
 		opt.Budgets.Policy = "supporters"
 	}
+	opt.Budgets.Hosts = w.seed%5 > 2
 	if w.seed%3 == 2 {
 		opt.Output.ContentSeen = state.ContentSkip
 	}
@@ -164,7 +165,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.tests.tune = func(p *plan.Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10,
 			1<<10, 1<<10, 1<<10
-		p.QueueBlockBytes = w.blockBytes
+		p.HostLinks.BucketBytes, p.QueueBlockBytes = 1<<10, w.blockBytes
 		if w.seed%2 == 0 {
 			p.ContentFilterBytes = 64 // nearly all pages wait for their verdict
 		}

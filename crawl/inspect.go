@@ -14,17 +14,22 @@ func (c *crawler) inspect() *figures.Structures {
 	inForce := c.strategy.Load()
 	s := &figures.Structures{Beast: c.budgets.Beast.Stats(), Lanes: c.budgets.Beast.LaneStats(),
 		Spread: c.budgets.Beast.Queues(), Priority: inForce.Name, Weights: inForce.Weights}
-	for _, d := range []struct {
+	type drumOf struct {
 		name  string
 		stats drum.Stats
 		plan  plan.DrumPlan
-	}{
+	}
+	drums := []drumOf{
 		{state.NameURLSeen, c.seen.URLSeen.Stats(), p.URLSeen}, {figures.PartEdges, edges, p.Edges},
 		{figures.PartIndegree, indegree, p.Indegree},
 		{state.NameRobotsCache, c.check.RobotsCache.Stats(), p.RobotsCache},
 		{state.NameRobotsRequested, c.requests.RobotsRequested.Stats(), p.RobotsRequested},
 		{state.NameNames, c.seen.Names.Stats(), p.Names}, {state.NameContent, c.content.Drum.Stats(), p.Content},
-	} {
+	}
+	if d := c.budgets.HostLinks; d != nil {
+		drums = append(drums, drumOf{state.NameHostLinks, d.Stats(), p.HostLinks})
+	}
+	for _, d := range drums {
 		info := figures.DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets,
 			Running: d.stats.SealedBuckets > 0}
 		if n := float64(d.stats.Merged); n > 0 {

@@ -62,6 +62,7 @@ type childJob struct {
 	Recrawl     *revisit.Policy
 	MaxTime     time.Duration
 	WalkURLs    int // of a random walk
+	Hosts       bool
 }
 
 func TestMain(m *testing.M) {
@@ -128,7 +129,7 @@ func (j *childJob) options() (Options, error) {
 			}
 		}},
 	}
-	opt.Recrawl, opt.Limits.MaxTime = j.Recrawl, j.MaxTime
+	opt.Recrawl, opt.Limits.MaxTime, opt.Budgets.Hosts = j.Recrawl, j.MaxTime, j.Hosts
 	if j.KillAt == "rest" {
 		opt.Disk.FS = shortOfSpace{disk.OS()}
 	}
@@ -244,7 +245,8 @@ func (k *killTest) begin() {
 	dir := filepath.Join(k.tmp, fmt.Sprint(k.crawls))
 	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")},
 		Seeds: filepath.Join(k.tmp, "seeds"), DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(),
-		HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true, World: k.world, Met: filepath.Join(k.tmp, "met")}
+		HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true, World: k.world, Met: filepath.Join(k.tmp, "met"),
+		Hosts: k.world == ""}
 	if k.world == walking {
 		k.job.WalkURLs = k.web.Expected("drumbeat").Fetched * 3 / 4
 	}

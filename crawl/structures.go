@@ -44,7 +44,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.Output.OutMode}, st)
 		})
 	}
-	err = c.checkpointer.OpenAll(append(c.nodeStructures(queues), []*checkpoint.Structure{
+	err = c.checkpointer.OpenAll(append(c.structuresOf(queues), []*checkpoint.Structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.Drum, c.content.DrumOptions()),
 		drums(state.NameURLSeen, &c.seen.URLSeen, c.seen.SeenStore()),
@@ -81,6 +81,15 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	c.passes.SetMergers([]*pass.Merger{c.seen.OpenMerger(), c.budgets.OpenMerger(), c.check.OpenMerger(),
 		c.requests.OpenMerger()})
 	return c.openContents(m)
+}
+
+// structuresOf returns the structures that depend on the options.
+func (c *crawler) structuresOf(queues func(name string) queue.Options) []*checkpoint.Structure {
+	list := c.nodeStructures(queues)
+	if c.opt.Budgets.Hosts {
+		list = append(list, checkpoint.Row(state.NameHostLinks, &c.budgets.HostLinks, c.budgets.OpenHostLinks))
+	}
+	return list
 }
 
 // starOptions returns the options of STAR, with the prior in-degrees.

@@ -11,10 +11,11 @@ import (
 )
 
 // Versions of State. A Star writes furtherVersion once it has computed a Support, or with several lanes: older programs
-// would misread its PLD records.
+// would misread its PLD records. With classes of hosts it writes hostsVersion.
 const (
 	stateVersion   = 2
 	furtherVersion = 3
+	hostsVersion   = 4
 )
 
 // State is the state of a Star in a manifest.
@@ -24,7 +25,8 @@ type State struct {
 	Indegree *drum.State
 	Checks   int64    // pending check tuples
 	PLDs     int64    // V of the current budget function
-	Lanes    int      `json:",omitempty"` // in version 3: ledgers in a PLD record, at least 2
+	Lanes    int      `json:",omitempty"` // from version 3 on: lanes, at least 2
+	Hosts    bool     `json:",omitempty"` // in version 4: the PLD records have ledgers of classes of hosts
 	Ranking  disk.Ref // by in-degree; see appendRanking
 	// Tops are the rankings by pages and by bytes (appendTops). States of earlier versions have none: their
 	// PLDs enter these rankings with their next response.
@@ -39,9 +41,10 @@ type State struct {
 }
 
 func (st *State) check() error {
-	if st.V != versionOf(st.Lanes) && st.V != furtherVersion || st.Edges == nil || st.Indegree == nil {
+	want := versionOf(st.Lanes, st.Hosts)
+	if st.V != want && (st.V != furtherVersion || st.Hosts) || st.Edges == nil || st.Indegree == nil {
 		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
-			st.Edges != nil, st.Indegree != nil, versionOf(st.Lanes))
+			st.Edges != nil, st.Indegree != nil, want)
 	}
 	if st.Lanes < 0 || st.Lanes == 1 || st.Lanes > MaxLanes {
 		return fmt.Errorf("state has %d lanes", st.Lanes)
@@ -53,15 +56,18 @@ func (st *State) check() error {
 	return nil
 }
 
-func versionOf(lanes int) int {
-	if lanes > 1 {
+func versionOf(lanes int, hosts bool) int {
+	switch {
+	case hosts:
+		return hostsVersion
+	case lanes > 1:
 		return furtherVersion
 	}
 	return stateVersion
 }
 
 // recordBytes returns the length of a PLD record.
-func (st *State) recordBytes() int { return RecordBytesOf(st.Lanes) }
+func (st *State) recordBytes() int { return RecordBytesOf(st.Lanes, st.Hosts) }
 
 // Open opens the Star in the state st, or a new one if st is nil. Budgets and RAM may differ from earlier
 // runs.
@@ -90,6 +96,9 @@ func (s *Star) open(st *State) (err error) {
 		}
 		if was := max(st.Lanes, 1); was != s.opt.Lanes {
 			return fmt.Errorf("state has %d lanes, want %d", was, s.opt.Lanes)
+		}
+		if st.Hosts != s.opt.Hosts {
+			return fmt.Errorf("classes of hosts: state has %t, want %t", st.Hosts, s.opt.Hosts)
 		}
 		edges, indegree, plds = st.Edges, st.Indegree, st.PLDs
 		s.checks.Store(st.Checks)
@@ -166,7 +175,7 @@ type Frozen struct {
 func (s *Star) Freeze() *Frozen {
 	c := s.curve.Load()
 	f := &Frozen{s: s, edges: s.edges.Freeze(), indegree: s.indegree.Freeze(), degrees: c.degrees,
-		state: State{V: versionOf(s.opt.Lanes), Checks: s.checks.Load(), PLDs: c.plds}}
+		state: State{V: versionOf(s.opt.Lanes, s.opt.Hosts), Hosts: s.opt.Hosts, Checks: s.checks.Load(), PLDs: c.plds}}
 	if s.opt.Lanes > 1 {
 		f.state.Lanes = s.opt.Lanes
 	}
@@ -303,9 +312,9 @@ func (e Edge) Tuple() drum.Tuple {
 
 // Tuple returns the tuple of the indegree drum for a check.
 func (c *CheckTuple) Tuple() drum.Tuple {
-	var buf [2]byte
+	var buf [mostCheckBytes]byte
 	return drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate,
-		Value: append([]byte(nil), checkValue(c, &buf)...), Aux: c.Aux}
+		Value: append([]byte(nil), checkValue(c, false, &buf)...), Aux: c.Aux}
 }
 
 // Arrived converts the record of a PLD for another Star. The PLD starts there with an empty ledger.

@@ -14,8 +14,17 @@ const RecordBytes = 40
 // MaxLanes is the largest number of lanes, each of which has a ledger in the PLD records.
 const MaxLanes = 8
 
-// RecordBytesOf returns the length of an encoded PLD record in a crawl with the given number of lanes; 0 is 1.
-func RecordBytesOf(lanes int) int { return RecordBytes + LedgerBytes*(max(lanes, 1)-1) }
+// RecordBytesOf returns the length of an encoded PLD record in a crawl with the given number of lanes, 0 being 1,
+// and with classes of hosts or without.
+func RecordBytesOf(lanes int, hosts bool) int { return RecordBytes + furtherBytes(lanes, hosts) }
+
+func furtherBytes(lanes int, hosts bool) int {
+	lanes = max(lanes, 1)
+	if hosts {
+		return LedgerBytes*(lanes*HostClasses-1) + hostBitBytes
+	}
+	return LedgerBytes * (lanes - 1)
+}
 
 // PLD is the record of a pay-level domain, the value of the indegree drum.
 //
@@ -30,6 +39,9 @@ func RecordBytesOf(lanes int) int { return RecordBytes + LedgerBytes*(max(lanes,
 //	    32      6  Bytes
 //	    38      2  Support; releases before it was defined wrote zeros, as the upper bytes of Bytes
 //	    40     16  Further, of each lane after the first
+//
+// With classes of hosts, Further has the ledgers of all lanes for each class after the first, too, and then the bitmap
+// of hosts (8 bytes): see addHost.
 type PLD struct {
 	Indegree  uint32            // number of other PLDs that link to it
 	FirstSeen uint32            // Unix seconds
@@ -38,10 +50,10 @@ type PLD struct {
 	Fetched   uint32            // responses; saturates
 	Bytes     uint64            // bytes of responses; saturates at 2^48-1
 	Support   Support           // by the last computation that knew the PLD
-	Further   []byte            // ledgers of the other lanes, LedgerBytes each
+	Further   []byte            // ledgers of the other lanes and classes, LedgerBytes each, and the bitmap of hosts
 }
 
-// LedgerOf returns the ledger of a lane.
+// LedgerOf returns the ledger of a lane, in class 0 of hosts. That of class c has index c·lanes + lane.
 func (p *PLD) LedgerOf(lane int) *[LedgerBytes]byte {
 	if lane == 0 {
 		return &p.Ledger
@@ -130,32 +142,50 @@ var checkValues = func() (values [256]byte) {
 
 const checkedBefore = 0x80 // CheckTuple.Again
 
-// checkValue returns the value of a check tuple. A lane other than 0 is a second byte, in buf.
-func checkValue(c *CheckTuple, buf *[2]byte) []byte {
+// mostCheckBytes is the largest length of a check tuple's value: part, lane, level and bit of the host.
+const mostCheckBytes = 4
+
+// checkValue returns the value of a check tuple. A lane other than 0 is a second byte, in buf. With classes of hosts
+// the level and the bit of the host follow.
+func checkValue(c *CheckTuple, hosts bool, buf *[mostCheckBytes]byte) []byte {
 	part := c.Part
 	if c.Again {
 		part |= checkedBefore
 	}
 	switch {
+	case hosts:
+		buf[0], buf[1], buf[2], buf[3] = part, c.Lane, c.Level, bitOf(c.Host)
+		return buf[:]
 	case c.Lane != 0:
 		buf[0], buf[1] = part, c.Lane
-		return buf[:]
+		return buf[:2]
 	case part == 0:
 		return nil
 	}
 	return checkValues[part : int(part)+1]
 }
 
+// checked is the decoded value of a check tuple.
+type checked struct {
+	part, lane uint8
+	again      bool
+	level, bit uint8 // of the host
+}
+
 // checkOf returns what the value of a check tuple says.
-func checkOf(value []byte) (part uint8, again bool, lane uint8) {
+func checkOf(value []byte) (c checked) {
 	switch len(value) {
 	case 0:
-		return 0, false, 0
+		return c
+	case mostCheckBytes:
+		c.level, c.bit = value[2], value[3]
+		fallthrough
 	case 2:
-		lane = value[1]
+		c.lane = value[1]
 		fallthrough
 	case 1:
-		return value[0] &^ checkedBefore, value[0]&checkedBefore != 0, lane
+		c.part, c.again = value[0]&^checkedBefore, value[0]&checkedBefore != 0
+		return c
 	}
 	panic("BUG: star: check tuple of unknown form")
 }

@@ -41,6 +41,11 @@ type Options struct {
 	// the ledger that the PLD has in the lane. part and lane are those of the CheckTuple. budget is in pages per
 	// queue; it is scaled up in small crawls, but not for URLs with a part. Place is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, budget uint32, part, lane uint8) int64
+	// Hosts divides the budgets of PLDs among classes of their hosts (hosts.go). It cannot change.
+	Hosts bool
+	// PlaceHost is Place for a URL without part of a PLD whose budget is divided. ledgers are those of the classes in
+	// the lane, and class is that of the URL's host. It is required with Hosts.
+	PlaceHost func(ledgers *[HostClasses]*[LedgerBytes]byte, class int, budget uint32, lane uint8) int64
 	// Lane, if set, chooses the lane of a URL when it is placed, from that of its CheckTuple, the record of
 	// its PLD, and the largest in-degree of all PLDs, both with priors. It is called within rounds.
 	Lane func(lane uint8, p *PLD, largest uint32) uint8
@@ -69,6 +74,9 @@ func (o *Options) complete() error {
 	if o.Place == nil || o.Emit == nil {
 		return errors.New("options Place and Emit are required")
 	}
+	if o.Hosts && o.PlaceHost == nil {
+		return errors.New("option Hosts without PlaceHost")
+	}
 	if o.Lanes = max(o.Lanes, 1); o.Lanes > MaxLanes {
 		return fmt.Errorf("%d lanes: want at most %d", o.Lanes, MaxLanes)
 	}
@@ -89,6 +97,9 @@ type CheckTuple struct {
 	PLD  uint64
 	Part uint8 // for Place, below 128: which part of the budget the URL may use; 0 means all of it
 	Lane uint8 // for Place, below Options.Lanes
+	// Host is the key of the URL's host, and Level its level (HostLevels). Only Options.Hosts uses them.
+	Host  uint64
+	Level uint8
 	// Again says that the URL had a queue before: it does not count again for MaxPlaced.
 	Again bool
 	Aux   []byte
@@ -139,7 +150,7 @@ type Star struct {
 		release func()
 		placed  []Placed
 		pld     PLD // being applied; a local variable would escape to the heap through Place
-		further [(MaxLanes - 1) * LedgerBytes]byte
+		further [(MaxLanes*HostClasses-1)*LedgerBytes + hostBitBytes]byte
 	}
 	// State of the running emission of the edges drum. Only for the goroutine of Pass.
 	fresh struct {
@@ -168,7 +179,7 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true,
+		Reserve: d.Reserve, ValueBytes: RecordBytesOf(s.opt.Lanes, s.opt.Hosts), Each: true,
 		Codec: drum.Rice, RoundTuples: roundChecks, Apply: s.apply,
 		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
@@ -253,7 +264,7 @@ func (s *Star) emitEdges(results []drum.Result) error {
 func (s *Star) Check(checks []CheckTuple) error {
 	s.checks.Add(int64(len(checks)))
 	var tuples [addTuples]drum.Tuple
-	var values [addTuples][2]byte
+	var values [addTuples][mostCheckBytes]byte
 	for len(checks) > 0 {
 		n := min(len(checks), addTuples)
 		for i := range checks[:n] {
@@ -262,7 +273,7 @@ func (s *Star) Check(checks []CheckTuple) error {
 				panic(fmt.Sprintf("BUG: star: check for lane %d of %d", c.Lane, s.opt.Lanes))
 			}
 			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate,
-				Value: checkValue(c, &values[i]), Aux: c.Aux}
+				Value: checkValue(c, s.opt.Hosts, &values[i]), Aux: c.Aux}
 		}
 		if err := s.indegree.Add(tuples[:n]); err != nil {
 			return err
@@ -302,8 +313,8 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 	if exists {
 		pld.Decode(old)
 	}
-	if s.opt.Lanes > 1 { // old stays as it is
-		further := s.round.further[:(s.opt.Lanes-1)*LedgerBytes]
+	if n := furtherBytes(s.opt.Lanes, s.opt.Hosts); n > 0 { // old stays as it is
+		further := s.round.further[:n]
 		clear(further[copy(further, pld.Further):])
 		pld.Further = further
 	}
@@ -319,8 +330,9 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			}
 			continue
 		}
-		part, again, lane := checkOf(it.Value)
-		if !again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
+		c := checkOf(it.Value)
+		lane := c.lane
+		if !c.again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
 			it.Result = resultOf(lane, OverLimit, nominal)
 			continue
 		}
@@ -331,14 +343,14 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			pld.Indegree = own
 		}
 		budget := pages
-		if part != 0 && pages > 0 {
+		if c.part != 0 && pages > 0 {
 			budget = nominal // not scaled up in a small crawl
 		}
 		counted := budget > 0 && s.countsNewcomer(key, pld)
 		if counted && !s.admitNewcomer() {
 			budget = 0
 		}
-		n := s.opt.Place(pld.LedgerOf(int(lane)), budget, part, lane)
+		n := s.place(pld, c, budget, lane)
 		if n < -1 || n > maxNumber {
 			panic(fmt.Sprintf("BUG: star: URL placed into queue %d", n))
 		}
@@ -346,7 +358,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			s.allow(newcomerPages) // no queue has room
 		}
 		it.Result = resultOf(lane, n, nominal)
-		if n >= 0 && !again {
+		if n >= 0 && !c.again {
 			addSaturated(&pld.Placed, 1)
 		}
 	}

@@ -251,7 +251,7 @@ func (f *frozenSupport) save(tails *disk.Tails, st *State) error {
 		st.Seeds = &ref
 	}
 	if f.written {
-		st.V = furtherVersion
+		st.V = max(st.V, furtherVersion)
 	}
 	if f.computed.Time == 0 {
 		return nil
@@ -272,7 +272,7 @@ func (s *Star) loadSupport(st *State) (err error) {
 	if s.seeds, err = seedsOf(s.opt.Set, st); err != nil {
 		return err
 	}
-	s.written = st.V == furtherVersion
+	s.written = st.V >= furtherVersion
 	if st.Support != nil {
 		s.computed.SupportState = *st.Support
 		s.computed.Codes, err = codesOf(s.opt.Set, st)

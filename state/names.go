@@ -52,6 +52,7 @@ const (
 	NameObjects         = "objects"    // files in the object store
 	NameWalkLog         = "walklog"    // what the walkers of a random walk saw and did
 	NameQuarantine      = "quarantine" // messages of other nodes that could not be read
+	NameHostLinks       = "hostlinks"  // links to hosts, for --budget hosts
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

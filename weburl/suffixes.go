@@ -270,6 +270,12 @@ func TrimDot(host []byte) []byte {
 	return host
 }
 
+// IsMainHost reports whether a host has the name of its PLD, with or without "www" in front.
+func IsMainHost(host, pld []byte) bool {
+	host = TrimDot(host)
+	return len(host) == len(pld) || len(host) == len(pld)+len("www.") && bytes.HasPrefix(host, []byte("www."))
+}
+
 // pldSpan returns the start and end of the PLD in host.
 func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end int) {
 	end = len(host)

@@ -46,6 +46,7 @@ type Options struct {
 	Connections   int           `type:"count" placeholder:"N" default:"256"`
 	Store         *string       `enum:"warc,none" placeholder:"FORM"`
 	NoBare        bool
+	BudgetHosts   bool
 	Repeats       int    `name:"repeat" type:"count" placeholder:"N" default:"1"`
 	Seed          uint64 `type:"count" placeholder:"N" default:"1"`
 	Growth        bool

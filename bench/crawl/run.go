@@ -233,7 +233,7 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 		Network:   crawl.NetworkOptions{Resolver: t, Fetcher: t, Connections: b.Connections, KeepAlive: b.KeepAlive},
 		Limits:    crawl.LimitsOptions{RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, MaxDepth: crawl.Unlimited},
 		Drum:      crawl.DrumOptions{DiskBytes: b.drumDisk()}, Health: crawl.HealthOptions{Retries: 3},
-		Output: crawl.OutputOptions{Store: b.store},
+		Output: crawl.OutputOptions{Store: b.store}, Budgets: crawl.BudgetsOptions{Hosts: b.BudgetHosts},
 	}
 	opt.Network.AllowedAddr, opt.Network.Ports = t.AllowedAddr, t.Ports()
 	return opt, remove, nil

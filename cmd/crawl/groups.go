@@ -123,12 +123,14 @@ type budget struct {
 	Ranks   flags.Count `part:"ranks" default:"10000" least:"1" most:"1048576" placeholder:"PLDS"`
 	Trusted string      `part:"trusted" placeholder:"FILE"`
 	Traps   bool        `part:"traps"`
+	Hosts   bool        `part:"hosts"`
 }
 
 func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
 	b := &c.Budget
 	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(b.Policy), uint32(b.Default), uint32(b.Max)
 	o.Ranks, o.Trusted, o.TrapScore, o.DomainRanks = int(b.Ranks), b.Trusted, b.Traps, c.Ranks
+	o.Hosts = b.Hosts
 	if o.QueuePages = int64(b.Queue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}

@@ -43,6 +43,8 @@ type Stage struct {
 	Star        *star.Star // the owner opens it, with StarOptions, and Beast
 	recentEdges *drum.RAMCache
 	Beast       *beast.Lanes
+	HostLinks   *drum.Drum // links to hosts (hosts.go); nil without them
+	levels      *star.HostLevels
 	scanned     scanMemory
 	starMerges  atomic.Int64 // passes of STAR that have ended
 	merges      *pass.Merger // of STAR
@@ -535,7 +537,8 @@ func (b *Stage) StarOptions() (star.Options, error) {
 		Edges: b.opt.Plan.Edges.Geometry(b.space.Reserve), Indegree: b.opt.Plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Lanes(),
-		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.others.Operator.Pinned,
+		Place: b.place, Hosts: b.opt.Budgets.Hosts, PlaceHost: b.placeHost, Lane: b.siteLane,
+		Emit: b.emitPlaced, Pinned: b.others.Operator.Pinned,
 		Fetched: b.opt.Sketches.AddPages, Pin: b.pin,
 	}, nil
 }
@@ -553,11 +556,15 @@ func (b *Stage) OpenMerger() *pass.Merger {
 			return n
 		},
 		Pass: func(ctx context.Context, early bool) (int, error) {
+			links, err := b.passHostLinks(ctx, early)
+			if err != nil {
+				return links, err
+			}
 			n, err := b.Star.Pass(ctx, early)
 			b.starMerges.Add(1)
-			return n, err
+			return links + n, err
 		},
-		Full:    b.Star.Full,
+		Full:    func() bool { return b.Star.Full() || b.HostLinks != nil && b.HostLinks.Full() },
 		Pending: b.Star.PendingChecks,
 		Keys:    b.Star.NumPLDs,
 		Cost: func() time.Duration {
@@ -576,7 +583,8 @@ func (b *Stage) BufferedBytes() int64 {
 		return 0
 	}
 	edges, indegree := b.Star.PendingBytes()
-	return b.opt.Plan.Edges.Buffered(edges) + b.opt.Plan.Indegree.Buffered(indegree)
+	return b.opt.Plan.Edges.Buffered(edges) + b.opt.Plan.Indegree.Buffered(indegree) +
+		b.opt.Plan.HostLinks.BufferedIn(b.HostLinks)
 }
 
 // UnsavedBytes returns what the next checkpoint writes.
@@ -584,5 +592,9 @@ func (b *Stage) UnsavedBytes() int64 {
 	if b.Star == nil {
 		return 0
 	}
-	return b.Star.UnsavedBytes()
+	n := b.Star.UnsavedBytes()
+	if b.HostLinks != nil {
+		n += b.HostLinks.UnsavedBytes()
+	}
+	return n
 }

@@ -44,9 +44,10 @@ func (g *gauges) measure(f *Figures) {
 		{Name: "edge-cache", Bytes: p.EdgeCacheBytes}, {Name: "name-cache", Bytes: p.NameCacheBytes},
 		{Name: "polite", Bytes: p.PoliteBytes}, {Name: "queues", Bytes: p.QueueBytes},
 		{Name: "bodies", Bytes: p.BodyBytes}, {Name: "trap-scores", Bytes: p.TrapBytes},
+		{Name: state.NameHostLinks, Bytes: p.HostLinks.RAMBytes}, {Name: "host-levels", Bytes: p.HostLevelBytes},
 		{Name: "walk", Bytes: p.WalkBytes}, {Name: "supporters", Bytes: p.SupportersBytes},
 		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes -
-			p.SupportersBytes},
+			p.SupportersBytes - p.HostLevelBytes},
 	}}
 	g.disk = snapshot.Space{Limit: f.opt.DiskBytes, Used: f.others.Space.Used()}
 	rest := g.disk.Used

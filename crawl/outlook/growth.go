@@ -104,6 +104,7 @@ var groups = []struct {
 	{"robots.txt", []string{state.NameRobotsCache, state.NameRobotsRequested},
 		[]string{"RobotsCache", "RobotsRequested"}},
 	{"names", []string{state.NameNames}, []string{"names"}},
+	{"links to hosts", []string{state.NameHostLinks}, []string{"links to hosts"}},
 	{"contents", []string{state.NameContent}, []string{"contents"}},
 }
 

@@ -281,7 +281,7 @@ const leastQueued = 10_000
 
 // stores are the structures in disk_bytes that are no queues, and not the output.
 var stores = []string{state.NameURLSeen, partEdges, partIndegree, state.NameRobotsCache, state.NameRobotsRequested,
-	state.NameNames, state.NameContent}
+	state.NameNames, state.NameContent, state.NameHostLinks}
 
 // partEdges and partIndegree are the names of STAR's stores in disk_bytes.
 const (

@@ -248,7 +248,7 @@ func (p *Plan) Files(f *Forecast) int64 {
 	n := int64(LeastFiles) + 2*int64(p.of.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
 	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
-		&p.Names, &p.Content} {
+		&p.Names, &p.Content, &p.HostLinks} {
 		n += 4 * int64(d.Buckets)
 	}
 	return n
@@ -279,9 +279,14 @@ func (f *Forecast) disk(p *Plan) {
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%s URLs known but not fetched, text at %.3g:1", human.Rough(waiting), l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), human.Rough(edges)+" edges, twice")
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes), plds), human.Rough(plds)+" PLDs, twice")
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.Hosts), plds),
+		human.Rough(plds)+" PLDs, twice")
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
 		amount(edges*star.SupportTrafficPerEdge)
+	if o.Hosts {
+		add("links to hosts", 2*p.HostLinks.cacheBytes(star.HostLinksShape(), hosts),
+			human.Rough(hosts)+" hosts, twice")
+	}
 	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%s hosts, %s PLDs, twice", human.Rough(hosts), human.Rough(plds)))
 	if o.ContentSeen != state.ContentOff {
@@ -354,6 +359,11 @@ func (f *Forecast) pageIO(p *Plan) {
 	}
 }
 
+func (p *DrumPlan) geometry() string {
+	return fmt.Sprintf("k = %d, M = %s, r = %s", p.Buckets, human.Bytes(int64(p.BufferBytes)),
+		human.Bytes(p.BucketBytes))
+}
+
 // RAM lists the division of RAM. The sum is RAMBytes.
 func (p *Plan) RAM() []Amount {
 	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
@@ -369,8 +379,11 @@ func (p *Plan) RAM() []Amount {
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
 	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
 		&p.Names, &p.Content} {
-		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, human.Bytes(int64(d.BufferBytes)),
-			human.Bytes(d.BucketBytes))
+		list[i].Of = d.geometry()
+	}
+	if d := &p.HostLinks; d.RAMBytes > 0 {
+		list = append(list, Amount{Name: "links to hosts", Bytes: d.RAMBytes, Of: d.geometry()},
+			Amount{Name: "levels of hosts", Bytes: p.HostLevelBytes, Of: "of the Go heap"})
 	}
 	if p.TrapBytes > 0 {
 		list = append(list, Amount{Name: "trap scores", Bytes: p.TrapBytes, Of: "of the Go heap"})

@@ -65,12 +65,14 @@ type Plan struct {
 	RobotsRequested     DrumPlan
 	Names               DrumPlan
 	Content             DrumPlan
-	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
-	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
-	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.TrapScore
-	SupportersBytes     int64 // part of the heap for computing supporters; 0 with other budgets
-	WalkBytes           int64 // part of the heap for the random walk; 0 with other strategies
-	CacheBytes          int64 // the paper's c: RAM cache of recent keys
+	ContentDiskBytes    int64    // pages and keys that wait for the store of contents
+	ContentFilterBytes  int64    // RAM in front of it: a filter and recent bodies
+	HostLinks           DrumPlan // only with Options.Hosts, like HostLevelBytes
+	HostLevelBytes      int64    // part of the heap for levels of hosts
+	TrapBytes           int64    // part of the heap for trap scores; 0 without Options.TrapScore
+	SupportersBytes     int64    // part of the heap for computing supporters; 0 with other budgets
+	WalkBytes           int64    // part of the heap for the random walk; 0 with other strategies
+	CacheBytes          int64    // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64
 	PoliteBytes         int64
@@ -104,6 +106,8 @@ const (
 	shareContent   = 3
 	shareFilter    = 2
 	shareTraps     = 1
+	shareHosts     = 2
+	shareLevels    = 1
 	sharePolite    = 6
 	shareQueues    = 7
 )
@@ -125,8 +129,9 @@ type Options struct {
 	Nodes               int   // of the cluster; 1 for a crawl of one node
 	Walks               bool  // the crawl is a random walk
 	TrapScore           bool
-	Lanes               int // of a new crawl
-	QueuesMax           int // of each lane
+	Hosts               bool // budgets are divided among hosts
+	Lanes               int  // of a new crawl
+	QueuesMax           int  // of each lane
 	QueueBlockBytes     int
 	LeastStock          int64 // the stock's target while few hosts are in their delays, in URLs
 	ContentSeen         state.ContentSeen
@@ -206,7 +211,7 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", EdgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.Hosts), share(shareIndegree), 0, o.DrumBucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, RobotsShape(), share(shareRobots), RobotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, RequestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, NamesShape(), share(shareNames), 0, 0)
@@ -219,16 +224,14 @@ func Make(o Options) (Plan, error) {
 		p.CacheBytes = 0
 	}
 	p.EdgeCacheBytes, p.NameCacheBytes = share(shareEdgeCache), share(shareNameCache)
-	if o.TrapScore {
-		p.TrapBytes = share(shareTraps)
-	}
+	p.planBelow(&o, share)
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / PoliteItemBytes)
 	p.QueueBytes = share(shareQueues)
 	p.SetLanes(o.Lanes)
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
 		p.RobotsRequested.RAMBytes, p.Names.RAMBytes, p.Content.RAMBytes, p.ContentFilterBytes, p.CacheBytes,
-		p.EdgeCacheBytes, p.NameCacheBytes} {
+		p.EdgeCacheBytes, p.NameCacheBytes, p.HostLinks.RAMBytes} {
 		p.HeapBytes -= n
 	}
 	if p.HeapBytes < leastHeap {
@@ -247,6 +250,17 @@ func Make(o Options) (Plan, error) {
 		p.KeepFreeBytes = DiskReserve + p.BufferedBytes() + int64(o.Connections)*ConnectionBytes
 	}
 	return p, nil
+}
+
+// planBelow plans for the options that divide the budgets of PLDs.
+func (p *Plan) planBelow(o *Options, share func(percent int64) int64) {
+	if o.Hosts {
+		p.HostLinks = planDrum(state.NameHostLinks, star.HostLinksShape(), share(shareHosts), 0, o.DrumBucketBytes)
+		p.HostLevelBytes = share(shareLevels)
+	}
+	if o.TrapScore {
+		p.TrapBytes = share(shareTraps)
+	}
 }
 
 // SetLanes sets the number of lanes, and computes the size of the queues' blocks. Each open queue may hold a
@@ -371,9 +385,10 @@ func EdgesShape() drum.Options {
 	return drum.Options{Op: drum.CheckUpdate, ValueBytes: star.EdgeBytes, Codec: drum.Rice}
 }
 
-// IndegreeShape is that of package star's in-degrees, with records of so many lanes.
-func IndegreeShape(lanes int) drum.Options {
-	return drum.Options{ValueBytes: star.RecordBytesOf(lanes), Each: true, Codec: drum.Rice}
+// IndegreeShape is that of package star's in-degrees, with records of so many lanes, and
+// of classes of hosts.
+func IndegreeShape(lanes int, hosts bool) drum.Options {
+	return drum.Options{ValueBytes: star.RecordBytesOf(lanes, hosts), Each: true, Codec: drum.Rice}
 }
 
 // NamesShape returns the options that fix the format of the store of names.
@@ -416,7 +431,7 @@ func bufferFor(ram int64) int {
 func (p *Plan) BufferedBytes() int64 {
 	n := p.QueueBytes + p.PoliteBytes
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested,
-		&p.Names, &p.Content} {
+		&p.Names, &p.Content, &p.HostLinks} {
 		n += 2 * int64(d.Buckets) * int64(d.BufferBytes) // M for keys and values, M for aux
 	}
 	return n

@@ -11,8 +11,8 @@ import (
 	"drumbeat/state"
 )
 
-// HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges.
-// Their counters are those of the page's transaction.
+// HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names, edges and links
+// to hosts.// Their counters are those of the page's transaction.
 func (s *Stage) HeldLinks(b *admit.Batch) []byte {
 	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
 	clear(b.Seen)
@@ -24,10 +24,19 @@ func (s *Stage) HeldLinks(b *admit.Batch) []byte {
 	dst := state.AppendTuples(nil, b.Tuples, text)
 	dst = state.AppendTuples(dst, b.Names.Tuples, func(t *drum.Tuple) []byte { return t.Value })
 	for _, e := range b.Edges {
-		dst = binary.LittleEndian.AppendUint64(dst, e.From)
-		dst = binary.LittleEndian.AppendUint64(dst, e.To)
+		dst = appendPair(dst, e.From, e.To)
+	}
+	if len(b.HostLinks) > 0 {
+		dst = appendPair(dst, 0, 0) // no edge has these keys
+	}
+	for _, l := range b.HostLinks {
+		dst = appendPair(dst, l.From, l.Host)
 	}
 	return dst
+}
+
+func appendPair(dst []byte, from, to uint64) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, from), to)
 }
 
 // SendHeld sends links of HeldLinks if take is true, and counts them as not taken otherwise.
@@ -64,9 +73,21 @@ func (s *Stage) SendHeld(tx *account.Tx, held []byte, take bool) error {
 		return err
 	}
 	var edges []star.Edge
-	for ; len(rest) >= 16; rest = rest[16:] {
-		edges = append(edges,
-			star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
+	var hosts []star.HostLink
+	for after := false; len(rest) >= 16; rest = rest[16:] {
+		switch from, to := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:]); {
+		case after:
+			hosts = append(hosts, star.HostLink{From: from, Host: to})
+		case from == 0 && to == 0:
+			after = true
+		default:
+			edges = append(edges, star.Edge{From: from, To: to})
+		}
+	}
+	if len(hosts) > 0 {
+		if err := s.others.Budgets.AddHostLinks(hosts); err != nil {
+			return err
+		}
 	}
 	if len(edges) == 0 {
 		return nil

@@ -87,9 +87,11 @@ type Others struct {
 // Budgets give new URLs their budgets.
 type Budgets interface {
 	CheckOf(rec *weburl.Record, aux []byte) star.CheckTuple // the tuple that asks for the queue of a URL
-	// CheckAll sends URLs to STAR, AddEdges links between PLDs. Both are part of a transaction.
+	// CheckAll sends URLs to STAR, AddEdges links between PLDs, AddHostLinks links to hosts. They are part of a
+	// transaction.
 	CheckAll(tx *account.Tx, urls []star.CheckTuple) error
 	AddEdges(edges []star.Edge) error
+	AddHostLinks(links []star.HostLink) error
 	ChecksPending() bool // URLs wait in STAR
 	Scanning() bool      // a scan of QF is in progress
 }
@@ -112,7 +114,7 @@ func (s *Stage) SendLinks(b *admit.Batch, tx *account.Tx) error {
 	if s.opt.Drains() && !seeds {
 		tx.Count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
 		b.Ends, b.Keys, b.Edges, b.Traced, b.Again = b.Ends[:0], b.Keys[:0], b.Edges[:0], b.Traced[:0], 0
-		b.Away = b.Away[:0]
+		b.Away, b.HostLinks = b.Away[:0], b.HostLinks[:0]
 		b.Names.Reset()
 	}
 	if s.trace != nil && !seeds {
@@ -150,6 +152,11 @@ func (s *Stage) SendLinks(b *admit.Batch, tx *account.Tx) error {
 			return err
 		}
 		tx.Count(state.CountEdges, int64(len(b.Edges)))
+	}
+	if len(b.HostLinks) > 0 {
+		if err := s.others.Budgets.AddHostLinks(b.HostLinks); err != nil {
+			return err
+		}
 	}
 	for _, f := range b.Faults {
 		s.others.LogSeed(f[0], f[1])

@@ -33,9 +33,10 @@ type room struct {
 	drains bool
 	orders *orders.Table
 
-	mu    sync.Mutex // guards the fields below
-	urls  []string   // that STAR got
-	edges []star.Edge
+	mu        sync.Mutex // guards the fields below
+	urls      []string   // that STAR got
+	edges     []star.Edge
+	hostLinks []star.HostLink
 }
 
 func (r *room) CheckOf(rec *weburl.Record, aux []byte) star.CheckTuple {
@@ -54,6 +55,13 @@ func (r *room) CheckAll(_ *account.Tx, urls []star.CheckTuple) error {
 		}
 		r.urls = append(r.urls, string(rec.URL))
 	}
+	return nil
+}
+
+func (r *room) AddHostLinks(links []star.HostLink) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hostLinks = append(r.hostLinks, links...)
 	return nil
 }
 

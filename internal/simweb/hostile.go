@@ -99,6 +99,7 @@ func HostileKinds() []HostileKind {
 		{"chain-farm", "120 domains that each link to the next"},
 		{"ring-farm", "120 domains in rings of ten, whose first ones are a ring"},
 		{"endless-farm", "new domains without end"},
+		{"hoster", "a domain of 40 blogs and 4,000 hosts of a farm"},
 		{"colliding-urls", "URLs with equal hashes"},
 		{"dns-slow", "name servers that answer late"},
 		{"dns-silent", "name servers that do not answer"},

@@ -14,7 +14,8 @@ func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments},
 		{"wildcard-dns", wildcardDNS}, {"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm},
-		{"star-farm", starFarm}, {"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"colliding-urls", collidingURLs},
+		{"star-farm", starFarm}, {"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"hoster", hoster},
+		{"colliding-urls", collidingURLs},
 		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany},
 		{"dns-victim", dnsVictim}, {"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
 	}
@@ -218,7 +219,7 @@ func farm(w *Web, add func(hostileHost), suffix string, to func(r *rng, from uin
 		for range 3 {
 			refs = append(refs, fmt.Sprintf("/%x", r.next()))
 		}
-		return s.page(q, links(refs...))
+		return s.page(q, links(append(refs, w.hosterFarmLinks(&r)...)...))
 	}}
 	h.resolve = func(name string) names { return names{v4: []netip.Addr{addr(name)}} }
 	add(h)

@@ -180,7 +180,7 @@ func (p *painter) paint(n node, r *rng) {
 	p.body = append(p.body, "<p>"...)
 	p.prose(gap, r)
 	p.body = append(p.body, "</p>\n"...)
-	p.body = w.farmLinks(p.body, n.host, n.page)
+	p.body = w.hosterLinks(w.farmLinks(p.body, n.host, n.page), n.host, n.page)
 	p.body = append(p.body, "</body>\n</html>\n"...)
 }
 

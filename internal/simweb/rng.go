@@ -29,6 +29,7 @@ const (
 	saltShuffle
 	saltSpam
 	saltText
+	saltHoster
 )
 
 // rng is a splitmix64 sequence.

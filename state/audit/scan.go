@@ -16,7 +16,7 @@ import (
 
 // scanState reads every structure except the cache of URLseen.
 func (x *Scanner) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast,
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanHostLinks, x.scanNames, x.scanContent, x.scanBeast,
 		x.scanRobots, x.scanQueues, x.scanCalendars, x.scanOutboxes, x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
@@ -197,6 +197,27 @@ func (x *Scanner) scanBeast() error {
 		}, x.damage)
 	x.lost(lost + lostFailed)
 	return err
+}
+
+// scanHostLinks reads the links to hosts, which only crawls with --budget hosts have.
+func (x *Scanner) scanHostLinks() error {
+	if len(x.Manifest.Parts[state.NameHostLinks]) == 0 {
+		return nil
+	}
+	return x.store(state.NameHostLinks, drum.Scan{
+		Entry: func(_ drum.Key, value []byte) error {
+			if len(value) != star.HostSketchBytes {
+				return x.damage(fmt.Errorf("links to a host of %d bytes, want %d", len(value), star.HostSketchBytes))
+			}
+			return nil
+		},
+		Tuple: func(t drum.Tuple) error {
+			if !star.IsHostLink(t.Value) {
+				return x.damage(fmt.Errorf("a link to a host of unknown form: %x", t.Value))
+			}
+			return nil
+		},
+	})
 }
 
 // scanRobots reads RobotsCache and RobotsRequested.

@@ -62,7 +62,7 @@ func EachNamed(r *state.Saved, m *state.Manifest, fn func(file string, end int64
 // eachStore calls fn with the stores that a manifest names.
 func eachStore(m *state.Manifest, fn func(name string, st *drum.State)) error {
 	for _, name := range []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache,
-		state.NameRobotsRequested} {
+		state.NameRobotsRequested, state.NameHostLinks} {
 		if st, err := state.Part[drum.State](m, name); err != nil {
 			return err
 		} else if st != nil {

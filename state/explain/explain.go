@@ -69,11 +69,12 @@ type RecordReport struct {
 	Flags     []string  `json:"flags,omitempty"`
 }
 
-// LaneFill is a PLD's statement in a lane of BEAST.
+// LaneFill is a PLD's statement in a lane of BEAST, for a class of its hosts.
 type LaneFill struct {
-	Lane int    `json:"lane"`
-	Next int64  `json:"next_queue"`
-	Used uint32 `json:"used"`
+	Lane  int    `json:"lane"`
+	Class int    `json:"class,omitempty"` // see star.HostClasses
+	Next  int64  `json:"next_queue"`
+	Used  uint32 `json:"used"`
 }
 
 // QueueReport is the position of a URL in BEAST.
@@ -130,7 +131,10 @@ type PLDReport struct {
 	Used         uint32    `json:"used"`                      // statement: its URLs in that queue
 	// Further are the statements of the lanes after the first that were used.
 	Further []LaneFill `json:"further_lanes,omitempty"`
-	Checks  int64      `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
+	// With --budget hosts: about how many hosts the PLD has, and whether classes of them share its budget.
+	Hosts   int   `json:"hosts,omitempty"`
+	Divided bool  `json:"divided,omitempty"`
+	Checks  int64 `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
 }
 
 // DelayReport is a back-off: a delay longer than the usual one of the host or server.

@@ -289,10 +289,11 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		}
 		if lane == 0 {
 			rep.Next, rep.Used = int64(ledger.Next), ledger.Used
-		} else if ledger.Next > 0 {
-			rep.Further = append(rep.Further, LaneFill{lane, int64(ledger.Next), ledger.Used})
+		} else if lanes := max(1, v.star.Lanes); ledger.Next > 0 {
+			rep.Further = append(rep.Further, LaneFill{lane % lanes, lane / lanes, int64(ledger.Next), ledger.Used})
 		}
 	}
+	rep.Hosts, rep.Divided = p.Hosts()
 	if p.FirstSeen > 0 {
 		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
 	}

@@ -381,6 +381,8 @@ func meaning(name string) string {
 		return "; links between these PLDs may count twice"
 	case indegree:
 		return "; these PLDs start again with in-degree 0"
+	case state.NameHostLinks:
+		return "; links to these hosts are counted again when a page has them"
 	case state.NameNames:
 		return "; these hosts and PLDs get their names again when a link leads to them"
 	case state.NameContent:
@@ -421,6 +423,7 @@ func (w *repair) run() error {
 		return err
 	}
 	for _, f := range []func() error{w.mendStored, w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent,
+		w.remakeHostLinks,
 		w.remakeBeast, w.remakeRobots, w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM,
 		w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {

@@ -180,6 +180,13 @@ func (w *repair) remakeNames() error {
 		}, func(t drum.Tuple) bool { return valid(t.Key, t.Value) })
 }
 
+// remakeHostLinks keeps the readable links to hosts.
+func (w *repair) remakeHostLinks() error {
+	return w.remakeStore(drum.Options{Name: state.NameHostLinks, Codec: drum.Rice, Each: true},
+		func(_ drum.Key, value []byte) bool { return len(value) == star.HostSketchBytes },
+		func(t drum.Tuple) bool { return star.IsHostLink(t.Value) })
+}
+
 // remakeContent keeps the bodies and pages that are readable.
 func (w *repair) remakeContent() error {
 	return w.remakeStore(
