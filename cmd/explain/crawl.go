@@ -12,7 +12,6 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
-	"drumbeat/state"
 	"drumbeat/state/explain"
 )
 
@@ -74,16 +73,9 @@ func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
 	c := &crawlExplainer{a: a, json: f.JSON}
 	c.progress = term.NewProgress(a.Stderr)
 	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir),
-		Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
+		Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.progress.Show})
 	c.x = x
 	return c, err
-}
-
-// show prints progress after the first second.
-func (c *crawlExplainer) show(now state.Progress) {
-	if now.Elapsed >= time.Second {
-		c.progress.Show(now)
-	}
 }
 
 // run answers all arguments; "-" stands for the lines of standard input.

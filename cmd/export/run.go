@@ -14,7 +14,6 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
-	"drumbeat/state"
 	"drumbeat/state/export"
 )
 
@@ -72,11 +71,7 @@ func (r *run) do(unit string) error {
 		p.Clear()
 		fmt.Fprintf(r.app.Stderr, r.command+": "+format+"\n", args...)
 	}
-	r.opt.Progress = func(now state.Progress) {
-		if now.Elapsed >= time.Second {
-			p.Show(now)
-		}
-	}
+	r.opt.Progress = p.Show
 	r.opt.Begin = func(rep *export.Report) {
 		say("%s as of checkpoint %d, %s UTC; the crawl is %s", r.kind, rep.Checkpoint, rep.Time.Format(time.DateTime),
 			rep.Activity)

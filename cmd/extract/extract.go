@@ -34,7 +34,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
-	"drumbeat/state"
 	"drumbeat/state/extract"
 )
 
@@ -101,11 +100,7 @@ func (c *Command) Run(a *term.App) error {
 		p.Clear()
 		fmt.Fprintln(a.Stderr, "extract: "+term.PlainText(fmt.Sprintf(format, args...)))
 	}
-	opt.Progress = func(now state.Progress) {
-		if now.Elapsed >= time.Second {
-			p.Show(now)
-		}
-	}
+	opt.Progress = p.Show
 	opt.Begin = func(r *extract.Report) {
 		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint,
 			r.Time.Format(time.DateTime), r.Activity, r.Workers)

@@ -31,7 +31,6 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
-	"drumbeat/state"
 	"drumbeat/state/publish"
 )
 
@@ -78,11 +77,7 @@ func (c *Command) Run(a *term.App) error {
 		p.Clear()
 		fmt.Fprintln(a.Stderr, "publish: "+term.PlainText(fmt.Sprintf(format, args...)))
 	}
-	opt.Progress = func(now state.Progress) {
-		if now.Elapsed >= time.Second {
-			p.Show(now)
-		}
-	}
+	opt.Progress = p.Show
 	opt.Begin = func(r *publish.Report) {
 		say("%s as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Name, r.Checkpoint,
 			r.Time.Format(time.DateTime), r.Activity, r.Workers)

@@ -17,7 +17,6 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
-	"drumbeat/state"
 	"drumbeat/state/export"
 	"drumbeat/state/report"
 	"drumbeat/state/sitereport"
@@ -151,11 +150,7 @@ func (c *Command) scan(ctx context.Context, a *term.App) (*sitereport.Report, er
 	p := term.NewProgress(a.Stderr)
 	opt := export.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
 		RAMBytes: int64(c.RAM), TempDir: filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-report-%d", os.Getpid())),
-		Progress: func(now state.Progress) {
-			if now.Elapsed >= time.Second {
-				p.Show(now)
-			}
-		}}
+		Progress: p.Show}
 	if c.Output != "-" {
 		opt.TempDir = filepath.Clean(c.Output) + ".tmp"
 	}

@@ -28,10 +28,14 @@ type Progress struct {
 // NewProgress returns a Progress that prints to out, and detects whether out is a terminal.
 func NewProgress(out io.Writer) *Progress { return &Progress{out: out, terminal: Columns(out) > 0} }
 
-// Show prints the state now, or keeps it for later if the last line is too recent.
+// showAfter is how long a command runs before it shows progress: a short one has no line that appears and vanishes.
+const showAfter = time.Second
+
+// Show prints the state now, unless the command has just begun or, in a log, the last line is too recent.
 func (p *Progress) Show(now state.Progress) {
 	p.Last = now
-	if !p.terminal && (now.Elapsed < LogEvery || time.Since(p.printed) < LogEvery) {
+	if now.Elapsed < showAfter ||
+		!p.terminal && (now.Elapsed < LogEvery || time.Since(p.printed) < LogEvery) {
 		return
 	}
 	p.printed = time.Now()
