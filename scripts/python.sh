@@ -24,8 +24,12 @@ if ! timeout 300 pip install --retries 1 --no-compile pyarrow duckdb flit_core m
 	echo "   left out: the Python package, because the packages that it needs cannot be installed"
 	exit 0
 fi
+if ! timeout 60 pip install --retries 1 --no-compile warcio >"$work/pip" 2>&1; then
+	echo "   left out: the test of published files by warcio, because it cannot be installed"
+fi
 go build -o "$work/bin/drumbeat" .
 cp -r python "$work/python" # builds and runs write into their directory
+cp docs/howto/results/publish.md "$work/python/tests" # its queries are run
 cd "$work/python"
 pip install --no-index --no-build-isolation .
 mypy .
