@@ -18,7 +18,7 @@ const maxNotes = 100
 func (r *run) follow() error {
 	ctx, release := r.app.StopOnSignal(context.Background())
 	defer release()
-	r.opt.RAMBytes = heapBytes(r.opt.RAMBytes)
+	r.opt.RAMBytes = term.HeapBytes(r.opt.RAMBytes)
 	defer term.LimitMemory(r.opt.RAMBytes)()
 	said := map[string]bool{}
 	say := func(text string) {

@@ -20,14 +20,6 @@ import (
 // leastRAM is the least value of --ram.
 const leastRAM = 32 << 20
 
-// programBytes is what the process takes beside the heap (26 MB of its own code), and by how much the heap passes its
-// limit before the garbage collector is done (up to 20 MB while two workers read pages with 50,000 links).
-const programBytes = 48 << 20
-
-// heapBytes returns how much of --ram is for the heap. Below twice programBytes it is half: then the process may
-// take more than --ram.
-func heapBytes(ram int64) int64 { return max(ram-programBytes, ram/2) }
-
 // run is an export as a command shows it.
 type run struct {
 	app     *term.App
@@ -64,7 +56,7 @@ func (r *run) do(unit string) error {
 	}
 	ctx, release := r.app.StopOnSignal(context.Background())
 	defer release()
-	r.opt.RAMBytes = heapBytes(r.opt.RAMBytes)
+	r.opt.RAMBytes = term.HeapBytes(r.opt.RAMBytes)
 	defer term.LimitMemory(r.opt.RAMBytes)()
 	p := term.NewProgress(r.app.Stderr)
 	say := func(format string, args ...any) {

@@ -63,7 +63,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	opt := publish.Options{FS: disk.Shared(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)),
-		Target: filepath.Clean(c.Output), Name: c.Name, NoTexts: c.NoTexts, RAMBytes: int64(c.RAM),
+		Target: filepath.Clean(c.Output), Name: c.Name, NoTexts: c.NoTexts, RAMBytes: term.HeapBytes(int64(c.RAM)),
 		Software: "drumbeat/" + term.Version()}
 	opt.TempDir = opt.Target + ".tmp"
 	if err := flags.Outside(slices.Concat(opt.Dirs, opt.Out), opt.Target, opt.TempDir); err != nil {
