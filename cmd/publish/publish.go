@@ -44,6 +44,9 @@ type Command struct {
 	RAM     flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB"`
 }
 
+// leastRAM lets the runtime work on ordinary pages without collecting garbage all the time.
+const leastRAM = 64 << 20
+
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	if c.Name != "" {
@@ -51,7 +54,7 @@ func (c *Command) check() error {
 			return fmt.Errorf("--name %w", err)
 		}
 	}
-	if c.RAM < publish.WorkerBytes {
+	if c.RAM < leastRAM {
 		return fmt.Errorf("--ram %s: want at least 64 MiB", human.Bytes(c.RAM))
 	}
 	return nil

@@ -32,7 +32,7 @@
 //
 // # Memory, disk, concurrency
 //
-// A worker for each CPU reads WARC files and takes up to 64 MiB, so RAMBytes bounds their number. Sorting the index
+// A worker for each CPU reads WARC files and takes up to 96 MiB, so RAMBytes bounds their number. Sorting the index
 // takes a quarter of RAMBytes, the tables as much. TempDir takes beside the tree some 500 bytes a response, and 150 for
 // sorting. A file takes some 200 bytes in RAM. All goroutines end before Run returns.
 package publish
