@@ -41,27 +41,78 @@ func (e *Encoder) Revisit(p *Prepared, of Original) error {
 	if err != nil {
 		return fmt.Errorf("warc: revisit: %w", err)
 	}
+	e.header(beginRevisit, rec, keepField)
+	e.refersTo(fieldRefers, of)
+	e.replace(p, typeRevisit, head)
+	return p.indexRevisit()
+}
+
+// HeadOnly turns the response of p into a record that has the HTTP head alone, truncated for an unspecified reason, and
+// adds lines to its metadata record. The payload of the record is empty, and so is that of its digest. The record keeps
+// its id, and loses its simhash in the index. p is a whole capture of a page, with a metadata record and a digest.
+func (e *Encoder) HeadOnly(p *Prepared, lines []Field) error {
+	rec, head, err := e.reopen(p)
+	if err != nil {
+		return fmt.Errorf("warc: head only: %w", err)
+	}
+	end := p.response.offset + p.response.length
+	meta, r, err := e.decode(p.buf[end:])
+	if err != nil {
+		return fmt.Errorf("warc: head only: metadata: %w", err)
+	}
+	block, err := io.ReadAll(io.LimitReader(r, min(meta.Size, MaxSifted)))
+	if err != nil || meta.Type() != "metadata" || int64(len(block)) < meta.Size {
+		return fmt.Errorf("warc: head only: metadata: %w", errors.Join(errPrepared, err))
+	}
+	e.digestPayload(&Exchange{})
+	e.header(beginWhole, rec, func(f *Field) bool {
+		if strings.EqualFold(f.Name, "WARC-Payload-Digest") {
+			f.Value = "sha1:" + string(e.payload[:])
+		}
+		return true
+	})
+	e.field(fieldTruncated)
+	e.text = append(e.text, unspecified...)
+	p.buf = p.buf[:end] // the new metadata follow
+	e.replace(p, typeResponse, head)
+	e.header(beginMetadata, meta, keepField)
+	for _, f := range lines {
+		block = appendField(block, f.Name, f.Value)
+	}
+	e.member(p, typeFields, block, nil, false)
+	return p.indexHeadOnly(e.payload[:])
+}
+
+// unspecified is the reason of WARC 1.1 for a record that is cut off by choice.
+const unspecified = "unspecified"
+
+// header begins a record with the fields of rec, but for those that depend on the block and those that change
+// reports or rewrites.
+func (e *Encoder) header(begin *fragment, rec *Record, change func(f *Field) (keep bool)) {
 	e.text, e.marks = e.text[:0], e.marks[:0]
-	e.field(beginRevisit)
+	e.field(begin)
 	e.text = append(e.text, rec.Get("WARC-Target-URI")...)
 	for _, f := range rec.Fields {
 		switch strings.ToLower(f.Name) {
 		case "warc-type", "warc-target-uri", "warc-block-digest", "content-type", "content-length":
 			continue
 		}
-		e.text = append(e.text, "\r\n"...)
-		e.text = append(e.text, f.Name...)
-		e.text = append(e.text, ": "...)
+		if !change(&f) {
+			continue
+		}
+		e.text = append(append(append(e.text, "\r\n"...), f.Name...), ": "...)
 		e.text = appendValue(e.text, f.Value)
 	}
-	e.refersTo(fieldRefers, of)
+}
+
+// replace puts a record without a body in the place of p's response. e.text has its header.
+func (e *Encoder) replace(p *Prepared, kind *fragment, head []byte) {
 	from, end := p.response.offset, p.response.offset+p.response.length
 	rest := bytes.Clone(p.buf[end:]) // small: the metadata
 	p.buf = p.buf[:from]
-	e.member(p, typeRevisit, head, nil, false)
+	e.member(p, kind, head, nil, false)
 	p.response.length = int64(len(p.buf)) - from
 	p.buf = append(p.buf, rest...)
-	return p.indexRevisit()
 }
 
 // PrepareRevisit is Prepare for a response whose body was seen before. If its payload digest is the given one, p
@@ -122,27 +173,50 @@ func (e *Encoder) refersTo(profile *fragment, of Original) {
 
 // reopen returns the record of p's response, and its HTTP head.
 func (e *Encoder) reopen(p *Prepared) (*Record, []byte, error) {
-	if e.dec == nil {
-		e.dec = new(decoder)
-		if e.zst != nil {
-			e.dec.dict, e.dec.dictID = e.zst.dict, e.zst.dictID
-		}
-	}
-	member := p.buf[p.response.offset:][:p.response.length]
-	text, err := e.dec.open(bufio.NewReader(bytes.NewReader(member)))
+	rec, r, err := e.decode(p.buf[p.response.offset:][:p.response.length])
 	if err != nil {
 		return nil, nil, err
-	}
-	r := bufio.NewReader(text)
-	rec, err := readHeader(r)
-	if err != nil {
-		return nil, nil, whole(err)
 	}
 	head := make([]byte, min(int64(p.head), rec.Size))
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, nil, whole(err)
 	}
 	return rec, head, nil
+}
+
+// decode opens the first record of some members. r has its block.
+func (e *Encoder) decode(members []byte) (rec *Record, r *bufio.Reader, _ error) {
+	if e.dec == nil {
+		e.dec = new(decoder)
+		if e.zst != nil {
+			e.dec.dict, e.dec.dictID = e.zst.dict, e.zst.dictID
+		}
+	}
+	text, err := e.dec.open(bufio.NewReader(bytes.NewReader(members)))
+	if err != nil {
+		return nil, nil, err
+	}
+	r = bufio.NewReader(text)
+	if rec, err = readHeader(r); err != nil {
+		return nil, nil, whole(err)
+	}
+	return rec, r, nil
+}
+
+// indexHeadOnly replaces the digest in the index line, and says that the record is truncated.
+func (p *Prepared) indexHeadOnly(digest []byte) error {
+	line := p.index[:p.indexHead]
+	_, at, ok := bytes.Cut(line, []byte(`"digest": "sha1:`)) // within a URL the quotes are escaped
+	if !ok || len(at) < len(digest) {
+		return errPrepared
+	}
+	copy(at, digest)
+	if i := bytes.LastIndex(line, []byte(`, "simhash": "`)); i >= 0 {
+		line = line[:i] // the last field of a page
+	}
+	p.index = append(append(append(line, `, "truncated": "`...), unspecified...), '"')
+	p.indexHead = len(p.index)
+	return nil
 }
 
 // indexRevisit replaces the type in the index line.

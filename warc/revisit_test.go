@@ -132,6 +132,9 @@ func FuzzPrepared(f *testing.F) {
 		}
 		p.Digest()
 		w.NewEncoder().Revisit(&p, Original{URL: []byte("http://b.test/"), Date: time.Unix(0, 0)})
+		if p.UnmarshalBinary(b) == nil {
+			w.NewEncoder().HeadOnly(&p, []Field{{"name", "value"}})
+		}
 	})
 }
 

@@ -278,31 +278,11 @@ func (w *rewriter) put(p *Piece, encode func(rec *Record) error) error {
 	return err
 }
 
-// header begins a record with the fields of rec, but for those that depend on the block and those that change
-// reports or rewrites.
-func (w *rewriter) header(begin *fragment, rec *Record, change func(f *Field) (keep bool)) {
-	e := w.e
-	e.text, e.marks = e.text[:0], e.marks[:0]
-	e.field(begin)
-	e.text = append(e.text, rec.Get("WARC-Target-URI")...)
-	for _, f := range rec.Fields {
-		switch strings.ToLower(f.Name) {
-		case "warc-type", "warc-target-uri", "warc-block-digest", "content-type", "content-length":
-			continue
-		}
-		if !change(&f) {
-			continue
-		}
-		e.text = append(append(append(e.text, "\r\n"...), f.Name...), ": "...)
-		e.text = appendValue(e.text, f.Value)
-	}
-}
-
 func keepField(*Field) bool { return true }
 
 // info encodes the warcinfo record with the new name.
 func (w *rewriter) info(rec *Record) error {
-	w.header(beginInfo, rec, func(f *Field) bool {
+	w.e.header(beginInfo, rec, func(f *Field) bool {
 		if strings.EqualFold(f.Name, "WARC-Filename") {
 			f.Value = w.file
 		}
@@ -314,7 +294,7 @@ func (w *rewriter) info(rec *Record) error {
 
 // metadata encodes a metadata record with other lines.
 func (w *rewriter) metadata(rec *Record, fields []Field) error {
-	w.header(beginMetadata, rec, keepField)
+	w.e.header(beginMetadata, rec, keepField)
 	var block []byte
 	for _, f := range fields {
 		block = appendField(block, f.Name, f.Value)
@@ -325,7 +305,7 @@ func (w *rewriter) metadata(rec *Record, fields []Field) error {
 
 // refers encodes a revisit record that refers to another capture.
 func (w *rewriter) refers(rec *Record, of Original) error {
-	w.header(beginRevisit, rec, func(f *Field) bool {
+	w.e.header(beginRevisit, rec, func(f *Field) bool {
 		switch strings.ToLower(f.Name) {
 		case "warc-refers-to-target-uri":
 			f.Value = string(appendURL(nil, of.URL))
@@ -361,7 +341,7 @@ func (w *rewriter) whole(rec *Record, payload *io.SectionReader) error {
 	if stored || size > smallBody {
 		begin = beginResponse
 	}
-	w.header(begin, rec, func(f *Field) bool {
+	w.e.header(begin, rec, func(f *Field) bool {
 		name := strings.ToLower(f.Name)
 		return name != "warc-profile" && !strings.HasPrefix(name, "warc-refers-to")
 	})

@@ -333,7 +333,10 @@ func (v *Volume) CopyPayload(offset int64, w io.Writer) error {
 }
 
 // Targets are the lines of a metadata record that name URLs.
-var targetNames = []string{"via", "canonical", "refresh", "redirect"}
+var targetNames = []string{"via", "canonical", "refresh", "redirect", NearDuplicateOf}
+
+// NearDuplicateOf is the name of the line with the URL of the page that a page nearly repeats.
+const NearDuplicateOf = "nearDuplicateOf"
 
 // NamesTarget reports whether a line of a metadata record names a URL.
 func NamesTarget(name string) bool { return slices.Contains(targetNames, name) }
