@@ -22,6 +22,7 @@ import (
 //	2-3   length of ETag, uvarint, and its bytes (flag 8)
 //	1-10  Modified, if it is a date of 29 bytes: varint, Unix seconds (flag 16)
 //	2     else length of Modified, uvarint, and its bytes (flag 32)
+//	0     Copy (flag 64)
 //
 // Version 1, which is only read, had counts instead of the belief; see decodeCounts.
 const historyVersion = 2
@@ -42,6 +43,7 @@ const (
 	hasETag
 	hasDate
 	hasModified
+	isCopy
 	allFlags = 1<<iota - 1
 )
 
@@ -83,6 +85,9 @@ func (h *History) Append(dst []byte) []byte {
 	case h.Modified != "":
 		dst[at] |= hasModified
 		dst = append(binary.AppendUvarint(dst, uint64(len(h.Modified))), h.Modified...)
+	}
+	if h.Copy {
+		dst[at] |= isCopy
 	}
 	return dst
 }
@@ -128,6 +133,7 @@ func (h *History) Decode(b []byte) error {
 
 func (h *History) decode(r *reader) {
 	flags := r.byte()
+	h.Copy = flags&isCopy != 0
 	h.Last, h.Interval, h.Visits = int64(r.number(math.MaxInt64)), uint32(r.number(math.MaxUint32)), r.byte()
 	shape, scale := r.number(maxShape/shapeUnit), math.Float32frombits(uint32(r.fixed(4)))
 	h.Belief = Belief{float64(shape) * shapeUnit, float64(scale)}

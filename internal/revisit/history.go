@@ -18,6 +18,8 @@ type History struct {
 	// it; else 0. Revisit records of later visits refer to that record.
 	Captured int64
 	Missing  uint8 // number of the last visits that found no page
+	// Copy says that the last body was, or nearly was, that of another page of the host.
+	Copy bool
 	// Listed is the time of the page's last change by a sitemap, in Unix seconds; 0 after the first visit. An
 	// unvisited page has no other field.
 	Listed int64
@@ -94,7 +96,7 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 	case o.Same:
 		h.Missing = 0
 	default:
-		h.Missing, h.Body, h.Captured = 0, o.Body, max(1, o.At.Unix())
+		h.Missing, h.Body, h.Captured, h.Copy = 0, o.Body, max(1, o.At.Unix()), false
 		// With an ETag, a server ignores Last-Modified (RFC 9110, 13.1.3).
 		if h.ETag, h.Modified = kept(o.ETag, maxETag), ""; h.ETag == "" {
 			h.Modified = kept(o.Modified, maxModified)

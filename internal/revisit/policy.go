@@ -36,6 +36,8 @@ type Policy struct {
 	// Weight is the importance of the page to be scheduled; 0: 1. Proportional and Uniform divide its interval by the
 	// weight. Optimal multiplies what a visit gains, so the number of all visits stays.
 	Weight float64
+	// Copies multiplies the interval of a page that is a copy of another page of its host; 0: 1.
+	Copies int
 }
 
 // Weigh sets the weight of a page from the budget of its PLD and the budget of a PLD without known in-links. A budget
@@ -115,6 +117,14 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 	wait = max(p.Least, min(wait, p.Longest)).Truncate(time.Second)
 	h.Interval = uint32(wait / time.Second)
 	return wait, false
+}
+
+// Copy notes that the last body was that of a copy, and multiplies h.Interval, which stays within p.Longest. Call it
+// after Next.
+func (p *Policy) Copy(h *History) {
+	h.Copy = true
+	longest := max(int64(p.Longest/time.Second), int64(h.Interval))
+	h.Interval = uint32(min(int64(h.Interval)*int64(max(1, p.Copies)), longest))
 }
 
 // interval returns the seconds until the next visit of a page, by its belief.

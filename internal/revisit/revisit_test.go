@@ -312,6 +312,10 @@ func TestHistoryGolden(t *testing.T) {
 	if got := string(h.Append(nil)); got != want {
 		t.Errorf("got % x, want % x", got, want)
 	}
+	h = History{Last: 300, Interval: 60, Belief: Belief{0.5, 2}, Copy: true}
+	if got := string(h.Append(nil)); got != "\x02\x40\xac\x02\x3c\x00\x80\x04\x00\x00\x00\x40" {
+		t.Errorf("a copy: got % x", got)
+	}
 	h = History{Last: 300, Interval: 60, Belief: Belief{0.5, 2}, Modified: "Thu, 01 Jan 1970 00:01:04 GMT"}
 	if got := string(h.Append(nil)); got != "\x02\x10\xac\x02\x3c\x00\x80\x04\x00\x00\x00\x40\x80\x01" {
 		t.Errorf("got % x", got)
@@ -327,7 +331,7 @@ func TestHistoryGolden(t *testing.T) {
 		t.Errorf("of a sitemap: % x", got)
 	}
 	for _, bad := range []string{"\x03", "\x03\x00", "\x04", want[:len(want)-1], want + "x", "\x02\x2f\x00" + want[4:],
-		"\x02\x6f" + want[2:], "\x02\x3f" + want[2:], old[:len(old)-1], "\x01\x00" + old[3:],
+		"\x02\xaf" + want[2:], "\x02\x3f" + want[2:], old[:len(old)-1], "\x01\x00" + old[3:],
 		"\x01\xac\x02\x3c\x01\x02" + old[6:]} {
 		var h History
 		if err := h.Decode([]byte(bad)); !errors.Is(err, ErrHistory) {
@@ -410,5 +414,38 @@ func TestWeight(t *testing.T) {
 		if p.Validate() == nil {
 			t.Errorf("an importance of %g is valid", wrong)
 		}
+	}
+}
+
+// TestCopy: a copy is visited less, within the longest interval, until its body is one of its own.
+func TestCopy(t *testing.T) {
+	p := policy()
+	p.Copies = 4
+	var h History
+	at := time.Unix(1e9, 0)
+	visited := func(o Outcome) time.Duration {
+		o.At = at
+		p.Note(&h, &o)
+		p.Next(&h, 0)
+		return time.Duration(h.Interval) * time.Second
+	}
+	plain := visited(Outcome{Body: 1})
+	p.Copy(&h)
+	if got := time.Duration(h.Interval) * time.Second; !h.Copy || got != 4*plain {
+		t.Errorf("a copy after %s, another page after %s", got, plain)
+	}
+	h.Interval = uint32(20 * day / time.Second)
+	if p.Copy(&h); h.Due().Sub(at) != p.Longest {
+		t.Errorf("beyond the longest interval: %s", h.Due().Sub(at))
+	}
+	if visited(Outcome{Same: true}); !h.Copy {
+		t.Error("a copy that has not changed is none")
+	}
+	if visited(Outcome{Body: 2}); h.Copy {
+		t.Error("a copy for good")
+	}
+	h.Interval = uint32(90 * day / time.Second) // of an earlier policy
+	if p.Copy(&h); h.Due().Sub(time.Unix(h.Last, 0)) != 90*day {
+		t.Error("a copy became due earlier")
 	}
 }
