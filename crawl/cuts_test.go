@@ -126,15 +126,15 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.Drum.CacheRAMBytes = Unlimited // no cache
 	opt.Output.WARCFileBytes = 15_000
 	opt.Network.Connections, opt.Network.RobotsInFlight, opt.Order.StockTarget = 8, 4, 12
-	if w.seed%2 == 1 {
-		opt.Order.StockTarget = 2 // BEAST stops within a queue, and `deferred` returns URLs one by one
-	}
 	opt.Budgets.QueuesMax, opt.Budgets.Default, opt.Budgets.Max, opt.Budgets.QueuePages = 8, 2, 6, Unlimited
 	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, 500*time.Millisecond
 	opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
 	opt.Disk.CheckpointEvery, opt.Limits.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
-	if w.seed%2 == 0 {
-		opt.Output.RollEvery, opt.Output.Simhash, opt.Budgets.TrapScore = 3*time.Second, true, w.seed%4 == 0
+	if w.seed%2 == 1 {
+		opt.Order.StockTarget = 2 // BEAST stops within a queue, and `deferred` returns URLs one by one
+	} else {
+		opt.Output.RollEvery, opt.Budgets.TrapScore, opt.Output.Simhash = 3*time.Second, w.seed%4 == 0, true
+		opt.Output.NearDuplicates = state.NearDuplicates{KeepOne: true, Bits: state.MaxNearBits}
 	}
 	if w.seed%5 < 2 {
 		opt.Budgets.Policy = "supporters"

@@ -63,6 +63,7 @@ type childJob struct {
 	MaxTime     time.Duration
 	WalkURLs    int // of a random walk
 	Hosts       bool
+	Near        state.NearDuplicates
 }
 
 func TestMain(m *testing.M) {
@@ -130,6 +131,7 @@ func (j *childJob) options() (Options, error) {
 		}},
 	}
 	opt.Recrawl, opt.Limits.MaxTime, opt.Budgets.Hosts = j.Recrawl, j.MaxTime, j.Hosts
+	opt.Output.NearDuplicates = j.Near
 	if j.KillAt == "rest" {
 		opt.Disk.FS = shortOfSpace{disk.OS()}
 	}

@@ -153,7 +153,7 @@ func (c *crawler) wireDeferred() {
 		deferred.Needs{Orders: c.orders, Check: c.check, Output: c.output, Space: c.space, Stock: c.stock,
 			Walk: c.walk})
 	c.content.Wire(contents.Others{HeldLinks: c.seen.HeldLinks, SendHeld: c.seen.SendHeld,
-		EndVisit: c.deferrals.EndVisit})
+		EndVisit: c.deferrals.EndVisit, Revisits: c.deferrals.Revisits})
 }
 
 // wireSeen creates URLseen and the store of names. The node and the output must exist.
@@ -274,7 +274,8 @@ func (c *crawler) wireOutput() {
 	o := &c.opt
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
 	c.content = contents.New(c.Run, c.Saved, contents.Options{Log: o.Observe.Log, Seen: o.Output.ContentSeen,
-		Store: o.Output.Store, Plan: &c.plan, Filter: o.opened.filled}, c.output, c.passes, c.space)
+		Store: o.Output.Store, Plan: &c.plan, Filter: o.opened.filled, Near: o.Output.NearDuplicates},
+		c.output, c.passes, c.space)
 	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node

@@ -240,6 +240,9 @@ const (
 	CountWatched          // URLs of --watch that were enqueued, or cannot be
 	CountWatchMet         // of them, those fetched by their deadlines
 	CountWatchMissed      // of them, those that were not, or were refused
+	CountNearCopies       // pages whose text is nearly that of a page of their host that is kept
+	CountNearNotes        // of them, those stored without their body
+	CountBytesNear        // decoded bytes of the bodies that these records leave out
 	NumCounters
 )
 
@@ -288,7 +291,8 @@ var counterNames = [NumCounters]string{
 	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid",
 	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments",
 	"signed_unasked", "signed_asked", "signature_challenges", "signature_challenges_unsupported",
-	"signature_challenges_refused", "tdmrep", "watched", "watched_in_time", "watched_missed"}
+	"signature_challenges_refused", "tdmrep", "watched", "watched_in_time", "watched_missed", "near_duplicates",
+	"near_duplicates_noted", "near_duplicates_body_bytes"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

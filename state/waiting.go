@@ -26,22 +26,42 @@ type Waiting struct {
 	Log []byte
 	// Links are the links that are followed only if the body is new; empty for none.
 	Links []byte
+	// Near is, for a page that is compared with the texts of its host, its NearEntry and the distance to the page that
+	// it repeats, in one byte. Own is the value of its body, which is compared later. Both are empty for others.
+	Near, Own []byte
 }
 
-const waitingVersion = 1
+// waitingNear is the version with Near and Own.
+const (
+	waitingVersion = 1
+	waitingNear    = 2
+)
 
-// MaxContentValue is the length in bytes of the longest value in the store of contents: digest, time and a URL of
-// 512 bytes.
-const MaxContentValue = 20 + 4 + 512
+// contentHead is the size of a value in the store of contents without its URL: digest and time.
+const contentHead = 20 + 4
+
+const (
+	// MaxContentURL is the length in bytes of the longest URL in the store of contents.
+	MaxContentURL = 512
+	// MaxContentValue is the length in bytes of the longest value in the store of contents: a list of near-duplicates
+	// with 1,137 entries. A tuple of this size fits into the smallest round, of 64 KiB, and a merge reserves five times
+	// this number of bytes of RAM.
+	MaxContentValue = 60 << 10
+)
 
 var errWaiting = errors.New("crawl: damaged record of a page that waits in the store of contents")
 
 // Append appends the encoding of w.
 func (w *Waiting) Append(dst []byte) []byte {
-	dst = append(dst, waitingVersion)
+	parts := [...][]byte{w.Record, w.Capture, w.Log, w.Links, w.Near, w.Own}
+	version, used := byte(waitingVersion), parts[:4]
+	if len(w.Near) > 0 {
+		version, used = waitingNear, parts[:]
+	}
+	dst = append(dst, version)
 	dst = binary.AppendUvarint(dst, w.Size)
 	dst = binary.AppendUvarint(dst, w.Form)
-	for _, part := range [...][]byte{w.Record, w.Capture, w.Log, w.Links} {
+	for _, part := range used {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
 		dst = append(dst, part...)
 	}
@@ -50,10 +70,11 @@ func (w *Waiting) Append(dst []byte) []byte {
 
 // Decode decodes what Append wrote. The parts of w share the memory of b.
 func (w *Waiting) Decode(b []byte) error {
-	if len(b) == 0 || b[0] != waitingVersion {
+	if len(b) == 0 || b[0] != waitingVersion && b[0] != waitingNear {
 		return errWaiting
 	}
-	b = b[1:]
+	near := b[0] == waitingNear
+	*w, b = Waiting{}, b[1:]
 	for _, number := range [...]*uint64{&w.Size, &w.Form} {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -61,14 +82,19 @@ func (w *Waiting) Decode(b []byte) error {
 		}
 		*number, b = v, b[n:]
 	}
-	for _, part := range [...]*[]byte{&w.Record, &w.Capture, &w.Log, &w.Links} {
+	parts := [...]*[]byte{&w.Record, &w.Capture, &w.Log, &w.Links, &w.Near, &w.Own}
+	used := parts[:4]
+	if near {
+		used = parts[:]
+	}
+	for _, part := range used {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size > uint64(len(b)-n) {
 			return errWaiting
 		}
 		*part, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
 	}
-	if len(b) > 0 {
+	if len(b) > 0 || near && (len(w.Near) != NearEntryBytes+1 || len(w.Own) == 0) {
 		return errWaiting
 	}
 	return nil

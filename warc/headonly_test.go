@@ -59,7 +59,8 @@ func TestHeadOnly(t *testing.T) {
 				r.Get("WARC-Payload-Digest") != empty {
 				t.Errorf("response %+v: %q", r.Fields, r.Block)
 			}
-			if want := string(before[2].Block) + line.Name + ": " + line.Value + "\r\n"; string(after[2].Block) != want {
+			want := string(before[2].Block) + line.Name + ": " + line.Value + "\r\n"
+			if string(after[2].Block) != want {
 				t.Errorf("metadata %q, want %q", after[2].Block, want)
 			}
 			if s := string(p.index); !strings.Contains(s, `"digest": "`+empty+`"`) ||

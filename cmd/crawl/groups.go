@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -163,6 +164,7 @@ type outputFlags struct {
 	Usage           usageParts    `group:"output" type:"parts" placeholder:"PARTS"`
 	TDMRep          bool          `group:"output" name:"tdmrep"`
 	Simhash         bool          `group:"output"`
+	NearDuplicates  near          `group:"output" type:"parts" placeholder:"ACTION"`
 	WARC            warcForm      `group:"output" name:"warc" type:"parts" placeholder:"FORMAT"`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600"`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors"`
@@ -176,6 +178,8 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	o.Store, o.ContentSeen, o.Simhash = c.Store.Kind == "warc", state.ContentSeen(c.ContentSeen), c.Simhash
 	o.Usage = state.Usages{Search: state.Usage(c.Usage.Search), AIInput: state.Usage(c.Usage.AIInput),
 		AITrain: state.Usage(c.Usage.AITrain)}
+	n := &c.NearDuplicates
+	o.NearDuplicates = state.NearDuplicates{KeepOne: n.on(), Bits: int(n.Bits), Whole: n.Store == "all"}
 	o.TDMRep, o.Since, o.SinceKnown = c.TDMRep, nil, crawl.Known(c.SinceKnown)
 	for _, dirs := range c.Since {
 		o.Since = append(o.Since, flags.Clean(strings.Split(dirs, ",")))
@@ -188,6 +192,34 @@ func (c *outputFlags) apply(o *crawl.OutputOptions) {
 	if c.WARC.Level != "fast" { // a digit: the parser has checked it
 		o.WARCLevel = int(c.WARC.Level[0] - '0')
 	}
+}
+
+// near says what becomes of pages that nearly repeat another page of their host.
+type near struct {
+	Action string      `part:"" enum:"off,keep-one" default:"off"`
+	Store  string      `part:"store" enum:"note,all" default:"note"`
+	Visits flags.Count `part:"visits" default:"4" least:"1" most:"1000"`
+	Bits   flags.Count `part:"bits" default:"3" most:"7"`
+}
+
+// nearVisits is the default of visits.
+const nearVisits = 4
+
+func (n *near) on() bool { return n.Action == "keep-one" }
+
+// checkNear returns the fault of --near-duplicates with the other flags.
+func (c *Command) checkNear() error {
+	switch n := &c.NearDuplicates; {
+	case !n.on() && *n != (near{Action: "off", Store: "note", Visits: nearVisits, Bits: state.NearBits}):
+		return errors.New("--near-duplicates: store, visits and bits are for keep-one")
+	case !n.on():
+		return nil
+	case c.Store.Kind != "warc" || c.ContentSeen == "off":
+		return errors.New("--near-duplicates keep-one is for --store warc with --content-seen record or skip")
+	case n.Visits != nearVisits && !c.Recrawl:
+		return errors.New("--near-duplicates: visits is for --recrawl")
+	}
+	return nil
 }
 
 // usageParts say what becomes of pages whose sites refuse a use of them.

@@ -26,6 +26,9 @@ import (
 // Options returns the crawl's options without resolver and fetcher. Each group of flags sets its group of options.
 func (c *Command) Options() crawl.Options {
 	o := crawl.Options{Hook: c.hookFlags.options(), Render: c.renderFlags.options(), Recrawl: c.recrawlFlags.policy()}
+	if o.Recrawl != nil && c.NearDuplicates.on() {
+		o.Recrawl.Copies = int(c.NearDuplicates.Visits)
+	}
 	c.applyDirs(&o.Disk)
 	c.applyAdmission(&o.Admission)
 	c.RuleFiles.Apply(&o.Admission)

@@ -229,3 +229,25 @@ func parseCrawl(t *testing.T, args ...string) *Command {
 	must(t, c.Crawl.check())
 	return &c.Crawl
 }
+
+// TestNearFlags: --near-duplicates is refused where it has no effect, and says why.
+func TestNearFlags(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--near-duplicates=keep-one --store=none", "is for --store warc"},
+		{"--near-duplicates=keep-one --content-seen=off", "is for --store warc"},
+		{"--near-duplicates=keep-one,visits=8", "visits is for --recrawl"},
+		{"--near-duplicates=off,store=all", "are for keep-one"},
+		{"--near-duplicates=off,bits=2", "are for keep-one"},
+		{"--near-duplicates=keep-one,visits=8,bits=0,store=all --recrawl", ""},
+		{"--near-duplicates=keep-one --content-seen=skip", ""},
+		{"", ""},
+	} {
+		var cmd commands
+		cmdtest.Parse(t, &cmd, append([]string{"crawl", "--contact=me@example.org", "example.org"},
+			strings.Fields(c.args)...)...)
+		if err := cmd.Crawl.checkNear(); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		}
+	}
+}

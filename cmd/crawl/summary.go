@@ -132,6 +132,11 @@ func (l *lines) addPages(s *crawl.Snapshot) {
 			human.Counted(same, "body", "bodies"),
 			n(s.Count(state.CountRevisits)), human.Bytes(s.Count(state.CountBytesRevisits)))
 	}
+	if near := s.Count(state.CountNearCopies); near > 0 {
+		l.add("near-duplicates", "%s a kept page of the host; %s stored without %s of bodies",
+			human.Counted(near, "page nearly repeats", "pages nearly repeat"),
+			n(s.Count(state.CountNearNotes)), human.Bytes(s.Count(state.CountBytesNear)))
+	}
 	if visits := s.Count(state.CountVisits); visits > 0 {
 		l.add("visited",
 			"%s of URLs that were visited before: %s unchanged (%s with status 304); %s given up",

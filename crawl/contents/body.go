@@ -65,6 +65,9 @@ type Body struct {
 	// The tuple, its value and aux, and a part of aux.
 	tuple             [1]drum.Tuple
 	own, aux, capture []byte
+
+	text state.NearEntry // of a text that is compared; its Simhash is 0 otherwise
+	near []byte          // memory of Waiting.Near
 }
 
 // keepAux bounds the memory that a Body keeps.

@@ -68,8 +68,12 @@ func (c *Store) fill(m *state.Manifest) error {
 	kept := c.opt.Filter
 	waiting, _ := c.Drum.Pending() // most are keys of their own
 	bodies := c.Drum.Keys() + waiting
+	keys := bodies
+	if c.opt.Near.KeepOne { // at most: some bodies are of no text
+		keys += bodies * int64(c.opt.Near.Bits+1)
+	}
 	switch {
-	case bodies > size*8/leastFilterBits:
+	case keys > size*8/leastFilterBits:
 		kept.Close()
 		c.opt.Log.Info("comparing bodies on disk only: the filter in RAM would be too small", "bodies", bodies,
 			"filter", human.Bytes(size))
@@ -188,8 +192,9 @@ func (c *Store) readDirectory(st *drum.State, done *atomic.Int64) error {
 	c.run.Hook("fill")
 	n := 0
 	_, err := drum.ScanState(c.saved.Set, state.NameContent, st, drum.Scan{
-		Entry: func(key drum.Key, _ []byte) error {
+		Entry: func(key drum.Key, value []byte) error {
 			c.filter.Add(key)
+			c.filterList(key, value)
 			if n++; n%fillStep == 0 {
 				done.Add(fillStep)
 			}
@@ -197,6 +202,7 @@ func (c *Store) readDirectory(st *drum.State, done *atomic.Int64) error {
 		},
 		Tuple: func(t drum.Tuple) error {
 			c.filter.Add(t.Key)
+			c.filterList(t.Key, t.Value)
 			_, err := c.checkWaiting(&t)
 			return err
 		},

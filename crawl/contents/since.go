@@ -65,6 +65,9 @@ func (e *Earlier) each(fn func(key drum.Key, value []byte) error) error {
 		return nil
 	}
 	stored := func(key drum.Key, value []byte) error {
+		if state.OfNearList(value) {
+			return nil
+		}
 		var v bodyValue
 		if err := v.decode(value); err != nil {
 			return err

@@ -40,6 +40,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -52,7 +53,7 @@ const (
 	Least = 256
 	// maxContentURL is the length of the longest URL that a revisit record refers to. Responses of longer URLs
 	// are not compared, because each value in the store has a URL.
-	maxContentURL = state.MaxContentValue - plan.ContentHead
+	maxContentURL = state.MaxContentURL
 )
 
 // The store of contents is due for a pass when a bucket is full, when nothing else is in flight, or when
@@ -63,6 +64,8 @@ const (
 	contentEvery = 10 * time.Second
 	// contentLastPass is the longest pass, as predicted, that the end of a run waits for.
 	contentLastPass = 10 * time.Second
+	// mostSteps is the number of passes that a page may need (near.go).
+	mostSteps = 4
 )
 
 // Store is the store of contents (content seen, Heydon and Najork's "Mercator", section 3.4). It tells
@@ -86,6 +89,8 @@ type Store struct {
 	// order makes the filter's answer and the tuple's arrival one step for each key: the tuple of the page that
 	// the filter takes for new comes first.
 	order [256]sync.Mutex
+	// nearOrder does the same for the lists of near-duplicates. It is not held together with order.
+	nearOrder [256]sync.Mutex
 
 	merges      *pass.Merger
 	wakeContent account.Signal
@@ -95,6 +100,7 @@ type Store struct {
 	// Of a round's apply and end, whose calls do not overlap. firsts are the values for the pages of a round
 	// whose bodies are known.
 	firsts   []byte
+	value    []byte // from recent
 	encoder  *warc.Encoder
 	prepared warc.Prepared
 
@@ -110,6 +116,8 @@ type Options struct {
 	Store  bool // pages are stored
 	Plan   *plan.Plan
 	Filter *Filter // of all rounds of a run; nil: the Store makes its own
+	// Near needs Store, and Seen other than ContentOff.
+	Near state.NearDuplicates
 }
 
 // Others are the stages that a Store calls. Their functions are part of a transaction.
@@ -119,6 +127,8 @@ type Others struct {
 	SendHeld  func(tx *account.Tx, held []byte, take bool) error
 	// EndVisit ends a URL that has its final response.
 	EndVisit func(tx *account.Tx, rec *weburl.Record, from state.Place) error
+	// Revisits returns the policy for the visits of a URL; ok is false if there are none.
+	Revisits func(url []byte) (policy revisit.Policy, ok bool)
 }
 
 // New returns a Store. Wire must give it the other stages before a run.
@@ -134,10 +144,13 @@ func (c *Store) DrumOptions() drum.Options {
 	o := c.opt.Plan.Content.Shaped(plan.ContentShape())
 	o.Set, o.Name, o.DiskBytes, o.Reserve = c.saved.Set, state.NameContent, c.opt.Plan.ContentDiskBytes, c.reserve
 	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
-	o.Yield = true
+	o.Yield, o.MaxValueBytes = true, c.maxValue()
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.Op == drum.CheckUpdate }, c.emitSeen
 	return o
 }
+
+// maxValue bounds a value: a list takes a quarter of a buffer at most. Only the buffers of tests are so small.
+func (c *Store) maxValue() int { return min(state.MaxContentValue, c.opt.Plan.Content.BufferBytes/4) }
 
 // reserve reserves space for a round, and refuses it if its pages do not fit into the output directories.
 func (c *Store) reserve(need int64) (func(), error) {
@@ -161,9 +174,13 @@ func (c *Store) reserve(need int64) (func(), error) {
 // If firsts is full, the page gets 0, and is stored as if its body were new.
 func (c *Store) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
+	if state.OfNearList(run[0].Value) {
+		return c.applyNear(old, exists, run, dst)
+	}
 	first, action, at := old, drum.Keep, 0
 	for i := range run {
 		switch {
+		case !exists && len(run[i].Value) == 0: // asked for by a copy, but not there
 		case !exists:
 			first, exists, action = run[i].Value, true, drum.Set
 			run[i].New = true
@@ -194,9 +211,9 @@ func (c *Store) first(at uint64) []byte {
 
 // Look finds the key of a body that is compared, and the page that had it lately. That page's transaction has
 // begun, so a checkpoint that has this page has that one too. whole says that the response is to be stored as
-// it came, and was decoded to its end.
-func (c *Store) Look(b *Body, rec *weburl.Record, resp *fetch.Response, whole bool) error {
-	b.known = false
+// it came, and was decoded to its end. text is of the text; its Simhash is 0 if that is not compared.
+func (c *Store) Look(b *Body, rec *weburl.Record, resp *fetch.Response, whole bool, text *state.NearEntry) error {
+	b.known, b.text = false, *text
 	b.compared = c.opt.Seen != state.ContentOff && whole && resp.Spill == nil && len(resp.Body) >= Least &&
 		resp.Truncated == fetch.NotTruncated && len(rec.URL) <= maxContentURL
 	if !b.compared {
@@ -232,15 +249,22 @@ func (c *Store) Send(tx *account.Tx, b *Body, p *Page) (waits bool, _ error) {
 		}
 	}
 	b.own = v.append(b.own[:0])
+	if b.text.Simhash != 0 && c.opt.Near.KeepOne {
+		if waits, err := c.sendNear(tx, b, p); waits || err != nil {
+			return waits, err
+		}
+	}
 	t := &b.tuple[0]
 	*t = drum.Tuple{Key: b.key, Op: drum.Update, Value: b.own}
 	mu := &c.order[t.Key>>56]
 	mu.Lock()
 	defer mu.Unlock()
 	if c.filter == nil || c.filter.Add(t.Key) {
-		if waits = c.wrap(tx, b, p); waits {
+		if waits = c.wrap(b, p, nil); waits {
 			t.Op, t.Aux = drum.CheckUpdate, b.aux
 			tx.Wake(c.merges)
+		} else {
+			tx.Count(state.CountContentLarge, 1)
 		}
 	} else {
 		c.recent.put(t.Key, b.own)
@@ -254,9 +278,12 @@ func (c *Store) TakesLinks(b *Body, rec *weburl.Record, waits bool) bool {
 }
 
 // wrap puts what is needed to end the page into b.aux. It reports whether the store can hold it; otherwise
-// the page is stored at once, and its body perhaps a second time.
-func (c *Store) wrap(tx *account.Tx, b *Body, p *Page) bool {
+// the page is stored at once, and its body perhaps a second time. near is Waiting.Near.
+func (c *Store) wrap(b *Body, p *Page, near []byte) bool {
 	var wait state.Waiting
+	if len(near) > 0 {
+		wait.Near, wait.Own = near, b.own
+	}
 	waiting := *p.Rec
 	p.Visited(&waiting)
 	wait.Record, wait.Size = waiting.Append(nil), uint64(len(p.Resp.Body))
@@ -270,8 +297,8 @@ func (c *Store) wrap(tx *account.Tx, b *Body, p *Page) bool {
 	if c.holdsLinks(p.Rec) {
 		wait.Links = c.others.HeldLinks(p.Links)
 	}
-	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.opt.Plan.Content.BufferBytes-contentSlack {
-		tx.Count(state.CountContentLarge, 1)
+	if size := len(wait.Capture) + len(wait.Log) + len(wait.Links) + len(wait.Record) + len(wait.Near) +
+		len(wait.Own); size > c.opt.Plan.Content.BufferBytes-contentSlack {
 		return false
 	}
 	b.aux = wait.Append(b.aux[:0])
@@ -298,7 +325,15 @@ func (c *Store) emitSeen(results []drum.Result) error {
 	return nil
 }
 
-// end stores a page that has waited, in a transaction of its own: pages are large.
+// verdict says what is known of a page that has waited.
+type verdict struct {
+	first    bodyValue // the capture that the page repeats
+	known    bool      // it has the body of first
+	near     bool      // its text is near
+	distance int       // in bits
+}
+
+// end continues with a page that has waited: it may wait for its next verdict.
 func (c *Store) end(res *drum.Result) error {
 	var wait state.Waiting
 	if err := wait.Decode(res.Aux); err != nil {
@@ -308,41 +343,54 @@ func (c *Store) end(res *drum.Result) error {
 	if err := rec.Decode(wait.Record); err != nil {
 		return fmt.Errorf("crawl: record from the store of contents: %w", err)
 	}
-	var first bodyValue
-	known := res.Result > 0
-	if known {
-		if err := first.decode(c.first(res.Result)); err != nil {
+	v := verdict{known: res.Result > 0}
+	switch {
+	case len(wait.Near) > 0 && len(res.Value) > 0:
+		return c.endNear(res, &wait, &rec)
+	case len(wait.Near) > 0 && v.known:
+		return c.endCopy(c.first(res.Result), &wait, &rec)
+	case len(wait.Near) > 0:
+		return c.endCopy(nil, &wait, &rec)
+	case v.known:
+		if err := v.first.decode(c.first(res.Result)); err != nil {
 			return err
 		}
 	}
-	revisit := false
-	if len(wait.Capture) > 0 {
-		var err error
-		if revisit, err = c.capture(&wait, known, &first); err != nil {
-			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
-		}
-	}
-	if revisit {
-		if err := becameRevisit(&rec, &first); err != nil {
-			return err
-		}
-	}
-	if c.recent != nil && known {
+	if c.recent != nil && v.known {
 		c.recent.put(res.Key, c.first(res.Result))
 	} else if c.recent != nil && res.New {
 		c.recent.put(res.Key, res.Value)
 	}
-	return c.run.Transact(func(tx *account.Tx) error {
-		if err := c.others.EndVisit(tx, &rec, state.PlaceContent); err != nil {
+	return c.finish(&wait, &rec, &v)
+}
+
+// finish stores a page that has waited, in a transaction of its own: pages are large.
+func (c *Store) finish(wait *state.Waiting, rec *weburl.Record, v *verdict) error {
+	revisit, noted := false, v.near && !c.opt.Near.Whole && len(wait.Capture) > 0
+	if len(wait.Capture) > 0 {
+		var err error
+		if revisit, err = c.capture(wait, v.known, &v.first); err == nil && noted {
+			err = c.note(v)
+		}
+		if err != nil {
+			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
+		}
+	}
+	if revisit {
+		if err := becameRevisit(rec, &v.first); err != nil {
 			return err
 		}
-		if known {
-			tx.Count(state.CountDuplicates, 1)
+	}
+	if v.near || v.known && c.opt.Near.KeepOne && sameHost(v.first.url, rec.URL) {
+		if err := c.noteCopy(rec, noted); err != nil {
+			return err
 		}
-		if revisit {
-			tx.Count(state.CountRevisits, 1)
-			tx.Count(state.CountBytesRevisits, int64(wait.Size))
+	}
+	return c.run.Transact(func(tx *account.Tx) error {
+		if err := c.others.EndVisit(tx, rec, state.PlaceContent); err != nil {
+			return err
 		}
+		c.count(tx, v, revisit, noted, int64(wait.Size))
 		var at warc.Location
 		if len(wait.Capture) > 0 {
 			var err error
@@ -351,7 +399,7 @@ func (c *Store) end(res *drum.Result) error {
 			}
 		}
 		if len(wait.Links) > 0 {
-			if err := c.others.SendHeld(tx, wait.Links, !known); err != nil {
+			if err := c.others.SendHeld(tx, wait.Links, !v.known); err != nil {
 				return err
 			}
 		}
@@ -363,11 +411,32 @@ func (c *Store) end(res *drum.Result) error {
 			return fmt.Errorf("crawl: log line of %s from the store of contents: %w", rec.URL, err)
 		}
 		e.File, e.Offset = at.File, at.Offset
-		if known {
-			e.DuplicateOf = string(first.url)
+		switch {
+		case v.known:
+			e.DuplicateOf = string(v.first.url)
+		case v.near:
+			e.NearDuplicateOf = string(v.first.url)
 		}
 		return c.output.LogEntry(&e)
 	})
+}
+
+// count counts a page that has waited, with a body of so many bytes.
+func (c *Store) count(tx *account.Tx, v *verdict, revisit, noted bool, size int64) {
+	if v.known {
+		tx.Count(state.CountDuplicates, 1)
+	}
+	if revisit {
+		tx.Count(state.CountRevisits, 1)
+		tx.Count(state.CountBytesRevisits, size)
+	}
+	if v.near {
+		tx.Count(state.CountNearCopies, 1)
+	}
+	if noted {
+		tx.Count(state.CountNearNotes, 1)
+		tx.Count(state.CountBytesNear, size)
+	}
 }
 
 // capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body
@@ -451,8 +520,13 @@ func (c *Store) Finish() error {
 	if c.waiting() == 0 || c.Drum.Stats().PredictedEarly > contentLastPass {
 		return nil
 	}
-	if _, err := c.Drum.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
-		return err
+	for range mostSteps {
+		if _, err := c.Drum.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
+			return err
+		}
+		if c.waiting() == 0 {
+			break
+		}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // first page with its body. Later ones are not.
 func TestOwnBodyIsNew(t *testing.T) {
 	p := &plan.Plan{}
-	p.Content.BucketBytes = 1 << 20
+	p.Content.BucketBytes, p.Content.BufferBytes = 1<<20, 256<<10
 	saved := state.NewSaved(memfs.New(1), []string{"."}, nil)
 	c := New(account.New(slog.New(slog.DiscardHandler), nil, nil), saved, Options{Plan: p}, nil, nil, nil)
 	if !c.DrumOptions().Yield {

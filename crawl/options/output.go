@@ -46,6 +46,9 @@ type Output struct {
 	TDMRep bool
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
 	Simhash bool
+	// NearDuplicates says how pages are treated that nearly repeat another page of their host. KeepOne needs Store, and
+	// ContentSeen other than ContentOff.
+	NearDuplicates state.NearDuplicates
 	// CrawlLog says which outcomes of URLs are logged. Default: state.LogErrors.
 	CrawlLog state.LogLevel
 }
@@ -84,6 +87,11 @@ func (o *Output) Validate() error {
 		}
 	default:
 		return fmt.Errorf("crawl: known URLs %q are not all, due or skip", o.SinceKnown)
+	}
+	if n := &o.NearDuplicates; n.KeepOne && (!o.Store || o.ContentSeen == state.ContentOff) {
+		return errors.New("crawl: near-duplicates are found only among stored pages whose bodies are compared")
+	} else if n.Bits < 0 || n.Bits > state.MaxNearBits {
+		return fmt.Errorf("crawl: near-duplicates within %d bits: must be 0 to %d", n.Bits, state.MaxNearBits)
 	}
 	switch o.CrawlLog {
 	case "", state.LogOff, state.LogErrors, state.LogAll:

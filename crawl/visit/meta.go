@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/hook"
 	"drumbeat/crawl/output"
@@ -22,10 +23,11 @@ type pageMeta struct {
 	canonical []byte // URL; empty if there is none
 	refresh   []byte // URL of the header or the first meta element
 	redirect  []byte
-	charset   string // encoding of the body that was parsed; "": none was
-	simhash   uint64 // of the visible text; 0: none
-	refused   string // the refused uses for which the response is not stored
-	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
+	charset   string          // encoding of the body that was parsed; "": none was
+	simhash   uint64          // of the visible text; 0: none
+	text      state.NearEntry // of the text if that is long enough to be compared
+	refused   string          // the refused uses for which the response is not stored
+	dropped   string          // why a seed's log reports that the redirect is not followed; "" for none
 	hook.Said
 }
 
@@ -54,7 +56,9 @@ func (s *pageMeta) setCanonical(x *parse.Extractor, ref []byte) {
 func (s *pageMeta) setSimhash(sketch *simhash.Sketch, x *parse.Extractor, body []byte) {
 	sketch.Reset()
 	x.EachText(body, sketch.Add)
-	s.simhash, _ = sketch.Sum()
+	if s.simhash, _ = sketch.Sum(); sketch.Features() >= contents.LeastNear {
+		s.text = state.NearEntry{Simhash: s.simhash, Features: uint16(sketch.Features()), Counts: sketch.Counts()}
+	}
 }
 
 func (s *pageMeta) setRefresh(url []byte) {

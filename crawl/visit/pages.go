@@ -193,7 +193,7 @@ func (p *Pages) judge(ctx context.Context, w *Worker, rec *weburl.Record, resp *
 	}
 	p.askArchive(w)
 	whole := w.stores == state.ArchiveKeep && !is.Sitemap && resp.Flaws&reader.DecodeCut == 0
-	if err := p.content.Look(&w.Body, rec, resp, whole); err != nil || !p.opt.Output.Store {
+	if err := p.content.Look(&w.Body, rec, resp, whole, &w.meta.text); err != nil || !p.opt.Output.Store {
 		return err
 	}
 	return p.prepare(ctx, w, rec, resp)
@@ -229,7 +229,7 @@ func (p *Pages) findLinks(w *Worker, rec *weburl.Record, resp *fetch.Response, b
 		}
 		page := w.Parser.Page()
 		meta.charset = page.Charset
-		if (p.opt.Output.Simhash || traps != nil) && body == HTML {
+		if (p.opt.Output.Simhash || p.opt.Output.NearDuplicates.KeepOne || traps != nil) && body == HTML {
 			meta.setSimhash(&w.sketch, w.Parser, resp.Body)
 		}
 		if traps != nil && traps.Note(p.saved.HostKey(weburl.Split(rec.URL).Host), meta.simhash) {

@@ -68,6 +68,10 @@ func (p *Pages) noteVisit(w *Worker, rec *weburl.Record, resp *fetch.Response) (
 	}
 	fresh, _ := fetcher.Freshness(resp, time.Now())
 	next, _ := policy.Next(&v.History, fresh)
+	if !o.Missing && (v.History.Copy || policy.Copies > 0 && w.Body.CopyOf(rec.URL)) {
+		policy.Copy(&v.History)
+		next = time.Duration(v.History.Interval) * time.Second
+	}
 	if policy.Kind == revisit.Optimal && !v.First {
 		elapsed := time.Duration(v.History.Last-last) * time.Second
 		p.opt.Margin.Note(&policy, elapsed, next, p.run.Accounts.DeferredFor(state.ReasonRevisit))

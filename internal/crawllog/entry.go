@@ -71,6 +71,9 @@ type Entry struct {
 	Offset int64
 	// DuplicateOf is the URL that had the same body first; "" if the body is new or was not compared.
 	DuplicateOf string
+	// NearDuplicateOf is the URL of the page of the host whose text is nearly the same; "" if there is none, or texts
+	// were not compared.
+	NearDuplicateOf string
 	// Score is the score of a hook, if Scored. Fields are its fields, a compact JSON object; "" for none. Fields of
 	// more than a KiB are not written: they are not for a log.
 	Score  float64
@@ -113,12 +116,13 @@ type line struct {
 	File      string     `json:"file"`
 	Offset    int64      `json:"offset"`
 
-	DuplicateOf string   `json:"duplicate_of"`
-	Score       *float64 `json:"score"`
-	Fields      string   `json:"fields"`
-	TLS         string   `json:"tls"`
-	Payment     string   `json:"payment"`
-	SignedBy    string   `json:"signed_by"`
+	DuplicateOf     string   `json:"duplicate_of"`
+	NearDuplicateOf string   `json:"near_duplicate_of"`
+	Score           *float64 `json:"score"`
+	Fields          string   `json:"fields"`
+	TLS             string   `json:"tls"`
+	Payment         string   `json:"payment"`
+	SignedBy        string   `json:"signed_by"`
 
 	Digest   string `json:"robots_digest"`
 	Fetched  string `json:"robots_fetched"`
@@ -148,7 +152,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Bytes: v.Bytes, Depth: v.Depth, Via: v.Via, IP: v.IP,
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
-		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
+		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf, NearDuplicateOf: v.NearDuplicateOf,
 		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS, Payment: v.Payment, SignedBy: v.SignedBy,
 		Rights: Rights{v.Digest, v.Fetched, v.Group, v.Rule, v.Delay, v.Signal, v.Usage, v.License, v.AI, v.Cut,
 			v.Values, v.Reserved, v.Policy, v.Refused, v.TDMFile},
@@ -211,6 +215,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)
+	dst = appendTarget(dst, `,"near_duplicate_of":`, e.NearDuplicateOf)
 	if e.Scored {
 		dst = strconv.AppendFloat(append(dst, `,"score":`...), e.Score, 'g', -1, 64)
 	}

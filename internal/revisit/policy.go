@@ -37,7 +37,7 @@ type Policy struct {
 	// weight. Optimal multiplies what a visit gains, so the number of all visits stays.
 	Weight float64
 	// Copies multiplies the interval of a page that is a copy of another page of its host; 0: 1.
-	Copies int
+	Copies int `json:",omitempty"`
 }
 
 // Weigh sets the weight of a page from the budget of its PLD and the budget of a PLD without known in-links. A budget

@@ -470,7 +470,8 @@ func (x *run) planLogs(keys *extsort.Sorter) error {
 
 // clearLine removes from a line the URLs that are targets. It reports whether there was one.
 func (x *run) clearLine(e *crawllog.Entry) (changed bool) {
-	for _, at := range []*string{&e.Via, &e.Canonical, &e.Refresh, &e.Redirect, &e.DuplicateOf} {
+	for _, at := range []*string{&e.Via, &e.Canonical, &e.Refresh, &e.Redirect, &e.DuplicateOf,
+		&e.NearDuplicateOf} {
 		if x.t.Text(*at) {
 			*at, changed = "", true
 		}

@@ -567,7 +567,7 @@ func (p *prover) logLines(file string, r io.Reader) error {
 }
 
 // logURLs are the fields of a log that name pages.
-var logURLs = []string{"url", "via", "canonical", "refresh", "redirect", "duplicate_of"}
+var logURLs = []string{"url", "via", "canonical", "refresh", "redirect", "duplicate_of", "near_duplicate_of"}
 
 // failing ends at the first error of a reader, and keeps it.
 type failing struct {

@@ -138,7 +138,7 @@ func (p *prover) pages() error {
 func (p *prover) stores() error {
 	content := func(_ drum.Key, value []byte) error {
 		p.rep.Records++
-		if len(value) > contentHead && p.t.URL(value[contentHead:]) {
+		if !state.OfNearList(value) && len(value) > contentHead && p.t.URL(value[contentHead:]) {
 			p.found(p.r.Set.Path(0, "state", state.NameContent), -1, "URL of a body", value[contentHead:])
 		}
 		return nil

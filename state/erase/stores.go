@@ -125,9 +125,12 @@ func (w *next) star() error {
 // contentHead is the length of what precedes the URL in a value of the store of contents: digest and date.
 const contentHead = 20 + 4
 
-// content forgets the bodies that targets had first. A page with such a body that is fetched later is stored whole.
+// content forgets the bodies that targets had first. A page with such a body that is fetched later is stored whole. It
+// forgets the lists of near-duplicates as well, of all hosts: they have simhashes of texts, and do not say whose.
 func (w *next) content() error {
-	named := func(value []byte) bool { return len(value) > contentHead && w.t.URL(value[contentHead:]) }
+	named := func(value []byte) bool {
+		return state.OfNearList(value) || len(value) > contentHead && w.t.URL(value[contentHead:])
+	}
 	return repair.RemakeState(w.Shadow, state.NameContent, func(old, copied *drum.State) (*drum.State, error) {
 		opt := drum.Options{Name: state.NameContent, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice}
 		return w.store(opt, old, copied, func(_ drum.Key, value []byte) (bool, error) { return !named(value), nil },

@@ -98,12 +98,15 @@ type EndedReport struct {
 	Redirect  string    `json:"redirect,omitempty"`
 	Dropped   string    `json:"dropped,omitempty"` // why the redirect is not followed
 	Truncated string    `json:"truncated,omitempty"`
-	IP        string    `json:"ip,omitempty"`
-	Attempts  int       `json:"attempts,omitempty"` // before the last one
-	Bytes     int64     `json:"bytes,omitempty"`
-	File      string    `json:"file,omitempty"` // WARC file of the response
-	Offset    int64     `json:"offset,omitempty"`
-	Length    int64     `json:"length,omitempty"`
+	// NearDuplicateOf is the page of its host whose text it nearly repeats, by the log.
+	NearDuplicateOf string `json:"near_duplicate_of,omitempty"`
+
+	IP       string `json:"ip,omitempty"`
+	Attempts int    `json:"attempts,omitempty"` // before the last one
+	Bytes    int64  `json:"bytes,omitempty"`
+	File     string `json:"file,omitempty"` // WARC file of the response
+	Offset   int64  `json:"offset,omitempty"`
+	Length   int64  `json:"length,omitempty"`
 }
 
 // PLDReport is what STAR and BEAST know about a PLD.
@@ -255,7 +258,8 @@ type URLReport struct {
 	// Where a link to the URL stands in the outbox for Node, if one does.
 	Outbox *OutboxReport `json:"outbox,omitempty"`
 	Queue  *QueueReport  `json:"queue,omitempty"`
-	Due    time.Time     `json:"due,omitzero"` // when a deferred URL returns
+	Due    time.Time     `json:"due,omitzero"`   // when a deferred URL returns
+	Copy   bool          `json:"copy,omitempty"` // of another page of its host, so visits are rare
 	Record *RecordReport `json:"record,omitempty"`
 	Ended  *EndedReport  `json:"ended,omitempty"`
 	Erased bool          `json:"erased,omitempty"` // by drumbeat erase, and not fetched since

@@ -91,6 +91,9 @@ func (f *finder) take(at state.Spot, data []byte) error {
 			rep.lane = at.Lane
 		case state.PlaceDeferred:
 			rep.Due = state.Due(&rec, at.Due)
+			if h, err := state.HistoryOf(&rec); err == nil { // an audit reports the error
+				rep.Copy = h.Copy
+			}
 		}
 	})
 	if f.left == 0 {
@@ -234,7 +237,8 @@ func (v *view) findLogged(f *finder, damaged func(error) error) error {
 			rep.Place = state.PlaceFetched.String()
 			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason,
 				MIME: e.MIME, Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped,
-				Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+				NearDuplicateOf: e.NearDuplicateOf,
+				Attempts:        e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
 			if e.Reason != "" {
 				rep.Place = state.PlaceRefused.String()
 			}

@@ -85,28 +85,42 @@ func (v *view) whyPlace(rep *URLReport) []string {
 			return say("deferred, and due since %s: it returns as soon as there is room for it; %s",
 				v.when(rep.Due), reasonText(rep.Record.Reason))
 		}
-		return say("deferred until %s: %s", v.when(rep.Due), reasonText(rep.Record.Reason))
+		why := say("deferred until %s: %s", v.when(rep.Due), reasonText(rep.Record.Reason))
+		if rep.Copy {
+			why = append(why, "its text is, or nearly is, that of another page of its host, so it is visited less "+
+				"often (--near-duplicates)")
+		}
+		return why
 	case state.PlaceHeld.String():
 		return say("not allowed by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix "+
 			"tries it again", reasonText(rep.Record.Reason))
 	case state.PlaceContent.String():
-		return say("fetched; waits in the store of contents, whose next pass checks whether its body was seen before")
+		return say("fetched; waits in the store of contents, whose next pass compares its body, or its text, with " +
+			"those seen before")
 	case state.PlaceFetched.String():
-		why := say("fetched %s", v.when(rep.Ended.Time))
-		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 &&
-			run != nil && run.Store {
-			why = append(why, whyNotStored)
-		}
-		if rep.Ended.Dropped == admit.TooManyRedirects {
-			why = append(why, fmt.Sprintf(
-				"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
-				rep.Ended.Redirect, max(0, v.links.MaxRedirects)))
-		}
-		return append(why, v.whyRevisit(rep.Ended)...)
+		return v.whyFetched(rep)
 	case state.PlaceRefused.String():
 		return v.whyRefused(rep)
 	}
 	return say("in place %s", state.PlaceText(rep.Place))
+}
+
+// whyFetched says what became of a URL that was fetched.
+func (v *view) whyFetched(rep *URLReport) []string {
+	why := []string{fmt.Sprintf("fetched %s", v.when(rep.Ended.Time))}
+	if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 &&
+		run != nil && run.Store {
+		why = append(why, whyNotStored)
+	}
+	if of := rep.Ended.NearDuplicateOf; of != "" {
+		why = append(why, "its text is nearly that of "+of+", which is kept (--near-duplicates)")
+	}
+	if rep.Ended.Dropped == admit.TooManyRedirects {
+		why = append(why, fmt.Sprintf(
+			"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
+			rep.Ended.Redirect, max(0, v.links.MaxRedirects)))
+	}
+	return append(why, v.whyRevisit(rep.Ended)...)
 }
 
 func (v *view) whyRefused(rep *URLReport) []string {

@@ -204,6 +204,10 @@ var counterRows = [state.NumCounters]counterRow{
 		name: "duplicate_responses"},
 	state.CountRevisits:      {help: "Duplicate responses stored as revisit records"},
 	state.CountBytesRevisits: {help: "Decoded bytes of the bodies that revisit records leave out", unit: "bytes"},
+	state.CountNearCopies:    {help: "Pages whose text nearly repeats a page of their host (--near-duplicates)"},
+	state.CountNearNotes:     {help: "Near-duplicates stored without their body (--near-duplicates)"},
+	state.CountBytesNear: {help: "Decoded bytes of the bodies that near-duplicates leave out (--near-duplicates)",
+		unit: "bytes"},
 	state.CountContentLarge: {
 		help: "Responses too large to wait for the comparison of their body, stored without it"},
 	state.CountNoArchive:    {help: "Responses that ask archives not to keep them"},
