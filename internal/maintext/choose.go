@@ -139,21 +139,75 @@ func (p *passage) best() int32 {
 	return best
 }
 
-// judge finds how likely each block is main text.
-func (p *passage) judge() {
+// judge finds how likely each block is main text, and returns the share of it that is in the element with the most
+// prose: near 1 on a page with one text, such as an article, and near 0 on a list or the page of a shop.
+func (p *passage) judge() (single float64) {
+	all, inside := 0.0, 0.0
 	p.features(func(b *block, v *values) {
-		sum := 0.0
+		b.odds, b.inBest = 0, v[inBest] > 0
 		for f := range v {
-			sum += v[f] * weights[f]
+			b.odds += v[f] * weights[f]
 		}
 		for m := p.of[b.first].marks; m != 0; m &= m - 1 {
-			sum += markWeights[m&-m]
+			b.odds += markWeights[m&-m]
 		}
-		if b.score = 1 / (1 + math.Exp(-sum)); p.isMenu(b) {
-			b.score = 0
-		}
+		n := float64(b.words) * probability(b.odds)
+		all += n
+		inside += n * v[inBest]
 	})
+	if all > 0 {
+		single = inside / all
+	}
+	for i := range p.blocks {
+		if b := &p.blocks[i]; !b.title && b.words > 0 {
+			p.adjust(b, single)
+		}
+	}
+	return single
 }
+
+// Changes of the logarithm of the odds that a block is main text. These few numbers are round ones of wide
+// ranges in which both halves of the pages, by a hash of their hosts, have a higher F1.
+const (
+	relatedDoubt = 0.6 // teasers of other pages, on a page with one text
+	placeTrust   = 1.0 // inside the element with the most prose, on a page with one text; doubt outside it
+	tableTrust   = 1.0 // small tables of data; again inside that element
+	codeTrust    = 1.0 // code inside that element
+	leastSingle  = 0.8 // the share of the text in that element from which a page has one text
+	copyWords    = 20  // words from which a copy of a text is none of the main text
+	headingScore = 0.1 // of a heading that belongs to the main text behind it
+)
+
+// adjust makes the score of a block of its odds. single is what judge returns.
+func (p *passage) adjust(b *block, single float64) {
+	if p.isMenu(b) || b.again && b.words >= copyWords {
+		b.score = 0
+		return
+	}
+	place := &p.of[b.first]
+	if place.related {
+		b.odds -= relatedDoubt * single
+	}
+	if place.data {
+		b.odds += tableTrust
+	}
+	one := max(0, (single-leastSingle)/(1-leastSingle))
+	if b.inBest {
+		b.odds += placeTrust * one
+		if place.data {
+			b.odds += tableTrust
+		}
+		if place.code {
+			b.odds += codeTrust
+		}
+	} else {
+		b.odds -= placeTrust * one
+	}
+	b.score = probability(b.odds)
+}
+
+// probability returns that of odds whose logarithm is given.
+func probability(odds float64) float64 { return 1 / (1 + math.Exp(-odds)) }
 
 // features calls use for each block with words that is not the title, with its features.
 func (p *passage) features(use func(b *block, v *values)) {
@@ -216,13 +270,23 @@ func (p *passage) describe(b *block, v *values) {
 	}
 }
 
+// The shares of the expected words of main text for which F1 is taken, on a page of many texts and on one of one.
+// They count less on a page of few more words than shortPage.
+const (
+	expectedMany = 0.85
+	expectedOne  = 0.45
+	shortPage    = 100
+)
+
 // leastScore is the score without which no block of a page looks like main text.
 const leastScore = 0.35
 
 // choose marks the blocks that are main text: the most likely ones, as many as give the highest F1 that the scores
-// let expect. If none looks like main text, it takes all but the title, and whole is true.
+// let expect. The blocks of a page are right or wrong together, so that fewer are best than if they were
+// independent, above all on a page with one text. A heading belongs to the main text behind it. If no block looks
+// like main text, choose takes all but the title, and whole is true.
 func (p *passage) choose() (whole bool) {
-	p.judge()
+	single := p.judge()
 	order := make([]*block, 0, len(p.blocks)) // by score, then as on the page
 	expected := 0.0
 	for i := range p.blocks {
@@ -240,6 +304,8 @@ func (p *passage) choose() (whole bool) {
 		}
 		return true
 	}
+	less := expectedMany - (expectedMany-expectedOne)*single
+	expected *= less + (1-less)*math.Exp(-expected/shortPage)
 	best, n := 0.0, 0
 	right, all := 0.0, 0.0
 	for i, b := range order {
@@ -251,6 +317,21 @@ func (p *passage) choose() (whole bool) {
 	}
 	for _, b := range order[:n] {
 		b.content = true
+	}
+	for i := len(p.blocks) - 2; i >= 0; i-- {
+		b := &p.blocks[i]
+		if p.blocks[i+1].content && b.score >= headingScore && isHeading(p.nodes[b.node].name) {
+			b.content = true
+		}
+	}
+	return false
+}
+
+// isHeading tells whether an element is a heading.
+func isHeading(name atom.Atom) bool {
+	switch name {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		return true
 	}
 	return false
 }

@@ -12,9 +12,14 @@
 // A logistic regression makes of these the probability that the block is main text, as in Peters and Lecocq, "Content
 // Extraction Using Diverse Feature Sets" (WWW 2013). Its weights do not depend on the language.
 //
+// A page has one text, such as an article, or many, such as the items of a shop: the share of the likely text that is
+// in the element with the most prose tells it. On a page with one text what is inside that element is more likely, and
+// what is outside it less, teasers of other pages above all. Small tables of data and code are more likely than their
+// short pieces look, and a copy of a longer text is left out.
+//
 // Main text is the most likely blocks, as many as give the highest F1 that the probabilities let expect: few on a page
-// with an article, nearly all on a page of short items. Menus and cookie banners are left out in any case. If no block
-// looks like main text, it is all but the title, and Doc.Whole says so.
+// with an article, nearly all on a page of short items. A heading belongs to the main text behind it. Menus and cookie
+// banners are left out in any case. If no block looks like main text, it is all but the title, and Doc.Whole says so.
 //
 // Pages that scripts make often have their text in <noscript>. It counts if it is longer than the rest.
 //

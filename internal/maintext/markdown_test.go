@@ -32,8 +32,10 @@ func TestMarkdown(t *testing.T) {
 		"<p>a <code>b `c`</code><code>d</code>":                          "a `` b `c` `` `d`\n",
 		"<table><tr><th>a<th>b|c<tr><td>d<p>e<td><code>f|g</code><tr><td>h</table>": "| a | b\\|c |\n| --- | --- |\n" +
 			"| d e | `f\\|g` |\n| h |  |\n",
-		"<table><tr><td>a<td><ul><li>b</ul></table>": "a\n\n- b\n",
-		"<p>a<p><img src=x.png alt='b [c]'>":         "a\n\n![b \\[c\\]](http://a.test/dir/x.png)\n",
+		"<table><tr><td>a<td><ul><li>b</ul></table>":           "a\n\n- b\n",
+		"<table><tr><th><h3>a</h3><th>b<tr><td>c<td>d</table>": "| a | b |\n| --- | --- |\n| c | d |\n",
+		"<table><tr><td><h3>a</h3><td>b<tr><td>c<td>d</table>": "### a\n\nb\n\nc\n\nd\n",
+		"<p>a<p><img src=x.png alt='b [c]'>":                   "a\n\n![b \\[c\\]](http://a.test/dir/x.png)\n",
 		"<p>1. a<p>- b<p># c<p>+ d<p>&gt; e<p>=== <p>12) f<p>2026 g": "1\\. a\n\n\\- b\n\n\\# c\n\n\\+ d\n\n\\> e\n\n" +
 			"\\===\n\n12\\) f\n\n2026 g\n",
 		"<p>*a* _b_ c_d [e] &lt;f> &amp;lt; &amp; g `h` ~~i~~ \\ a&lt;b": "\\*a\\* \\_b\\_ " +

@@ -123,8 +123,12 @@ func (m *markdown) table(i int32) bool {
 	left := m.kept[m.nodes[i].end] - m.kept[i] // texts outside cells
 	for j := i + 1; j < m.nodes[i].end; j++ {
 		switch name := m.nodes[j].name; name {
-		case atom.Table, atom.Ul, atom.Ol, atom.Pre, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4:
+		case atom.Table, atom.Ul, atom.Ol, atom.Pre, atom.Blockquote:
 			return false
+		case atom.H1, atom.H2, atom.H3, atom.H4:
+			if m.nodes[m.nodes[j].parent].name != atom.Th {
+				return false
+			}
 		case atom.Tr:
 			rows = append(rows, nil)
 		case atom.Caption:

@@ -17,7 +17,9 @@ type block struct {
 	first    int32 // its first node
 	node     int32 // the innermost element around it that breaks lines
 	title    bool
-	again    bool // the same text precedes it
+	again    bool    // the same text precedes it
+	odds     float64 // the logarithm of the odds that it is main text
+	inBest   bool    // in the element with the most prose
 	score    float64
 	content  bool
 }
@@ -32,6 +34,8 @@ type element struct {
 	above   int32 // the innermost element around it that has more words
 	group   int32 // it or an element around it that has the most siblings alike; 0: none
 	marks   marks // its own, and those of the elements around it
+	// It or an element around it is a small one with markRelated, a small table of data, or code.
+	related, data, code bool
 }
 
 // passage is the text of a page in blocks.
@@ -196,6 +200,12 @@ func (p *passage) place() {
 		if float64(e.words) > mostOfPage*float64(total) {
 			e.marks &= wideMarks
 		}
+		small := float64(e.words) < smallPart*float64(total)
+		e.code = around.code || n.name == atom.Pre
+		if e.data = around.data; n.name == atom.Table {
+			e.data = small && e.density() < dataDensity && p.isData(int32(i))
+		}
+		e.related = around.related || small && n.marks&markRelated != 0
 		e.marks |= around.marks
 		if e.above = around.above; around.words > e.words {
 			e.above = n.parent
@@ -214,6 +224,33 @@ func (p *passage) place() {
 
 // mostOfPage is the share of the words above which only wideMarks of an element count.
 const mostOfPage = 0.85
+
+// smallPart is the share of the words below which an element is small, and dataDensity that of the words of a
+// table that are in links above which it is none of data.
+const (
+	smallPart   = 0.2
+	dataDensity = 0.3
+)
+
+// isData tells whether a table has data: cells that are heads, two rows or more, more cells than rows, and no other
+// table or form.
+func (p *passage) isData(table int32) bool {
+	rows, heads, cells := 0, 0, 0
+	for i := table + 1; i < p.nodes[table].end; i++ {
+		switch p.nodes[i].name {
+		case atom.Table, atom.Form, atom.Input, atom.Select:
+			return false
+		case atom.Tr:
+			rows++
+		case atom.Th:
+			heads++
+			cells++
+		case atom.Td:
+			cells++
+		}
+	}
+	return rows > 1 && heads > 0 && cells > rows
+}
 
 // trimmed returns the text of a block without white space around it.
 func (p *passage) trimmed(b *block) []byte {

@@ -20,7 +20,7 @@ const (
 	tableName = "_extract.json"
 	// formatVersion is that of _extract.json and of summaries. method is raised when the same page gives another text.
 	formatVersion = 1
-	method        = 3
+	method        = 4
 )
 
 // table is the content of _extract.json: what all parts in the directory have in common.
