@@ -150,7 +150,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 		wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
 		view.Note(n)
 	}
-	if err := errors.Join(c.copySeeds(a, &opt, view), c.copyWatch(&opt, view)); err != nil {
+	if err := c.copyLists(a, &opt, view); err != nil {
 		return err
 	}
 	return errors.Join(c.start(a, &opt, plan, view, then), stop())

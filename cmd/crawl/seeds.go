@@ -209,9 +209,9 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 }
 
 // takeDirs locks the directories of a crawl, which it creates and marks if they are new. doing begins its errors.
-func takeDirs(opt *crawl.Options, doing string) (set disk.Set, free func(), err error) {
+func takeDirs(opt *crawl.Options, doing string) (set disk.Set, _ func(), err error) {
 	var locks []io.Closer
-	free = func() {
+	free := func() {
 		for _, l := range locks {
 			_ = l.Close()
 		}

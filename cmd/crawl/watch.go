@@ -24,6 +24,14 @@ const WatchCopy = "watch.txt"
 // watchRAM is the RAM to sort a watch list, before the crawl takes its own.
 const watchRAM = 64 << 20
 
+// copyLists copies seeds and the watch list into the crawl's first directory.
+func (c *Command) copyLists(a *term.App, opt *crawl.Options, view *View) error {
+	if err := c.copySeeds(a, opt, view); err != nil {
+		return err
+	}
+	return c.copyWatch(opt, view)
+}
+
 // copyWatch copies the list of --watch into the crawl's first directory, in the order of deadlines.
 func (c *Command) copyWatch(opt *crawl.Options, view *View) error {
 	if c.Watch == "" {
