@@ -11,8 +11,8 @@ import (
 	"drumbeat/state/export"
 )
 
-// TestExportProgress: the total of the progress has the WARC files, if an export reads them. Small pages are read
-// with what follows them, and WACZ copies them, too, so more is read.
+// TestExportProgress: the total of the progress has the WARC files, if an export reads them. Their requests, which are
+// not read, are a third of them here, as the pages are small. WACZ reads pages and copies files, so it reads more.
 func TestExportProgress(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs := memfs.New(*testworld.Seed)
@@ -29,7 +29,7 @@ func TestExportProgress(t *testing.T) {
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}
-			if last.Done == 0 || last.Total < last.Done/3 || last.Total > last.Done*5/4 {
+			if last.Done == 0 || last.Total < last.Done/3 || last.Total > last.Done*7/4 {
 				t.Errorf("%s: %d bytes read, the total was %d", x.Kind, last.Done, last.Total)
 			}
 		}
