@@ -51,8 +51,9 @@ func TestWatchCommand(t *testing.T) {
 	}
 	at := func(path, deadline string) string { return server.URL + path + " " + deadline + "\n" }
 	out := crawl(term.ExitDone, at("/c", "2099-01-03T00:00:00+01:00")+at("/no", "2099-01-01T00:00:00Z")+
-		at("/a", "2099-01-01T00:00:00Z")+at("/late", "2001-01-01T00:00:00Z")+server.URL+"/z\n"+server.URL+"/z\n")
-	for _, want := range []string{"5 URLs: 3 fetched in time, 2 missed, 0 waiting",
+		at("/a", "2099-01-01T00:00:00Z")+at("/late", "2001-01-01T00:00:00Z")+server.URL+"/z\n"+server.URL+"/z\n"+
+		at("/last", "9999-12-31T23:59:59-14:00"))
+	for _, want := range []string{"6 URLs: 4 fetched in time, 2 missed, 0 waiting",
 		"drumbeat audit --known " + filepath.Join(dir, "watch.txt")} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s, want %q", out, want)
@@ -62,18 +63,18 @@ func TestWatchCommand(t *testing.T) {
 	order := slices.DeleteFunc(asked, func(path string) bool { return path == "/robots.txt" || path == "/" })
 	mu.Unlock()
 	slices.Sort(order)
-	if !slices.Equal(order, []string{"/a", "/c", "/late", "/z"}) {
+	if !slices.Equal(order, []string{"/a", "/c", "/last", "/late", "/z"}) {
 		t.Errorf("asked for %v", order)
 	}
 	copied, err := os.ReadFile(filepath.Join(dir, "watch.txt"))
 	want := at("/late", "2001-01-01T00:00:00Z") + at("/a", "2099-01-01T00:00:00Z") + at("/no", "2099-01-01T00:00:00Z") +
-		at("/c", "2099-01-02T23:00:00Z") + server.URL + "/z\n"
+		at("/c", "2099-01-02T23:00:00Z") + at("/last", "9999-12-31T23:59:59Z") + server.URL + "/z\n"
 	if err != nil || string(copied) != want {
 		t.Errorf("%v, the copy is %s, want %s", err, copied, want)
 	}
 	out, _ = wantExit(t, term.ExitFailure, "", "audit", "--known", filepath.Join(dir, "watch.txt"), dir)
 	for _, want := range []string{"late: " + server.URL + "/late", server.URL + "/no: refused, forbidden by robots.txt",
-		"3 answered in time, 1 late"} {
+		"4 answered in time, 1 late"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s, want %q", out, want)
 		}

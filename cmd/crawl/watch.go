@@ -24,6 +24,9 @@ const WatchCopy = "watch.txt"
 // watchRAM is the RAM to sort a watch list, before the crawl takes its own.
 const watchRAM = 64 << 20
 
+// lastDeadline is the last one that RFC 3339 can write in UTC, in Unix seconds: an offset may lead beyond it.
+var lastDeadline = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).Unix()
+
 // copyLists copies seeds and the watch list into the crawl's first directory.
 func (c *Command) copyLists(a *term.App, opt *crawl.Options, view *View) error {
 	if err := c.copySeeds(a, opt, view); err != nil {
@@ -86,7 +89,7 @@ func readWatch(name string, sorter *extsort.Sorter) (urls, bad int64, _ error) {
 		urls++
 		at := uint64(math.MaxInt64)
 		if !deadline.IsZero() {
-			at = uint64(max(1, deadline.Unix()))
+			at = uint64(min(max(1, deadline.Unix()), lastDeadline))
 		}
 		rec = append(binary.BigEndian.AppendUint64(rec[:0], at), url...)
 		if err := sorter.Add(rec); err != nil {

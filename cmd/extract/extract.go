@@ -131,6 +131,9 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	say("not pages with text: %s, %s with another status than 200 to 299, %s of another type than HTML",
 		human.Counted(r.Revisits, "revisit", "revisits"), humanize.Comma(r.OtherStatus),
 		humanize.Comma(r.OtherType))
+	if r.HeadOnly > 0 {
+		say("left out: %s without body (--near-duplicates, --robots-meta)", human.Counted(r.HeadOnly, "page", "pages"))
+	}
 	if r.Truncated+r.Failed > 0 {
 		say("%s cut off; %s cannot be read as HTML", human.Counted(r.Truncated, "page is", "pages are"),
 			humanize.Comma(r.Failed))

@@ -2,8 +2,10 @@ package contents
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -167,14 +169,7 @@ func TestNearTemplate(t *testing.T) {
 		return text
 	}
 	template, near, copies := words(rng, 570), 0, 0
-	entry := func(text []byte, url int) state.NearEntry {
-		var k simhash.Sketch
-		k.Add(template)
-		k.Add(text)
-		hash, _ := k.Sum()
-		return state.NearEntry{Simhash: hash, URL: uint32(url), Body: drum.Key(url), Features: uint16(k.Features()),
-			Counts: k.Counts()}
-	}
+	entry := func(text []byte, url int) state.NearEntry { return entryOf(url, template, text) }
 	for i := range 1000 {
 		own := words(rng, 30)
 		e := entry(own, 2*i+1)
@@ -188,5 +183,45 @@ func TestNearTemplate(t *testing.T) {
 	}
 	if t.Logf("%d of 1000 pages are taken for copies, %d of their copies", near, copies); near > 10 || copies < 700 {
 		t.Errorf("%d of 1000 pages are taken for copies, %d of their copies", near, copies)
+	}
+}
+
+// entryOf returns the entry of a page with these texts.
+func entryOf(url int, texts ...[]byte) state.NearEntry {
+	var k simhash.Sketch
+	for _, text := range texts {
+		k.Add(text)
+	}
+	hash, _ := k.Sum()
+	counts, features := k.Counts()
+	return state.NearEntry{Simhash: hash, URL: uint32(url), Body: drum.Key(url), Features: uint16(features),
+		Counts: counts}
+}
+
+// TestNearNumbers: price lists of the same goods are kept, and a page with another date is a copy.
+func TestNearNumbers(t *testing.T) {
+	s, rng := newNearStore(), rand.New(rand.NewPCG(5, 5))
+	var words []string
+	for range 400 {
+		words = append(words, strconv.FormatUint(rng.Uint64(), 36)+"x")
+	}
+	text := func(year, prices int) (text []byte) {
+		text = fmt.Appendf(text, "of 24 May %d: ", year)
+		for i, word := range words {
+			text = append(text, word+" "...)
+			if i%10 == 9 {
+				text = fmt.Appendf(text, "%d.%02d ", (i*prices)%900, i%100)
+			}
+		}
+		return text
+	}
+	for year := range 20 {
+		list, other := entryOf(2*year+1, text(2000, 1+year)), entryOf(2*year+2, text(2001+year, 1+year))
+		if first := s.round(drum.CheckUpdate, list)[0]; first != 0 {
+			t.Errorf("the price list of year %d is a copy of page %d", year, first)
+		}
+		if first := s.round(drum.CheckUpdate, other)[0]; first != list.Body {
+			t.Errorf("the page with another date is a copy of page %d, want %d", first, list.Body)
+		}
 	}
 }

@@ -57,7 +57,8 @@ func (s *pageMeta) setSimhash(sketch *simhash.Sketch, x *parse.Extractor, body [
 	sketch.Reset()
 	x.EachText(body, sketch.Add)
 	if s.simhash, _ = sketch.Sum(); sketch.Features() >= contents.LeastNear {
-		s.text = state.NearEntry{Simhash: s.simhash, Features: uint16(sketch.Features()), Counts: sketch.Counts()}
+		counts, features := sketch.Counts()
+		s.text = state.NearEntry{Simhash: s.simhash, Features: uint16(features), Counts: counts}
 	}
 }
 

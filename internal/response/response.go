@@ -41,6 +41,9 @@ type Response struct {
 	Head []byte    // status line and header fields, with the empty line
 	Body io.Reader // without chunks and codings
 
+	// HeadOnly says that the crawl left out the body on purpose: the page asks for that, or it is a near-duplicate.
+	HeadOnly bool
+
 	record  *warc.StoredRecord
 	block   io.Reader // of the record, after the head; counted in whole if the body is chunked
 	whole   hash.Hash // nil unless the body is chunked
@@ -66,6 +69,10 @@ func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
 		return nil, err
 	}
 	b := &Response{Head: head, record: r, block: block, sum: sha1.New(), warn: warn}
+	if r.Get("WARC-Truncated") == unspecified {
+		_, err := block.Peek(1)
+		b.HeadOnly = err == io.EOF
+	}
 	plain := io.Reader(block)
 	if httphead.Chunked(head) {
 		b.whole = sha1.New()
@@ -193,15 +200,18 @@ func (b *Response) End(err error) error {
 // truncated warns of an incomplete body.
 func (b *Response) truncated() error {
 	if why := b.record.Get("WARC-Truncated"); why != "" {
-		if why == "unspecified" { // of drumbeat's own records, those that lack their body on purpose
-			b.warn(
-				"the crawl stored only the head, as the page asks (--robots-meta), or only the beginning of the body")
+		if b.HeadOnly {
+			b.warn("the crawl stored only the head: the page asks for that (--robots-meta), or its text is nearly " +
+				"that of another page of the host (--near-duplicates); the metadata record has the reason")
 		} else {
 			b.warn("the crawl stored only the beginning of the body (" + why + ")")
 		}
 	}
 	return nil
 }
+
+// unspecified is the value of WARC-Truncated of a record that lacks its body on purpose.
+const unspecified = "unspecified"
 
 // maxWindow bounds the window of zstd content, in bytes (RFC 9659).
 const maxWindow = 8 << 20

@@ -25,6 +25,11 @@ type Sketch struct {
 	// planes are 64 counters, bit-sliced: bit j of planes[i] is bit i of the number of features with bit j
 	// set.
 	planes [numPlanes]uint64
+
+	// numbers are the counters of the pairs of a word without letters and the word before, for Counts alone.
+	numbers  [countPlanes]uint64
+	nNumbers int
+	before   uint64 // hash of the word before, with or without letters
 }
 
 // Reset begins a new text.
@@ -53,8 +58,10 @@ func (s *Sketch) Add(run []byte) {
 			}
 			kinds |= class
 		}
-		if kinds&letterBit != 0 {
-			s.word(hash(run, start, i))
+		if h := hash(run, start, i); kinds&letterBit != 0 {
+			s.word(h)
+		} else {
+			s.number(h)
 		}
 	}
 }
@@ -62,6 +69,7 @@ func (s *Sketch) Add(run []byte) {
 // word adds the feature that a word and the one before form.
 func (s *Sketch) word(h uint64) {
 	last := s.last
+	s.before = h
 	if s.last = h; last == 0 || s.n >= mostFeatures {
 		return
 	}
@@ -71,6 +79,16 @@ func (s *Sketch) word(h uint64) {
 		s.held = 0
 		s.count8()
 	}
+}
+
+// number counts a word without letters.
+func (s *Sketch) number(h uint64) {
+	carry := mix(s.before, h)
+	for i := range s.numbers {
+		s.numbers[i], carry = s.numbers[i]^carry, s.numbers[i]&carry
+	}
+	s.nNumbers++
+	s.before = h
 }
 
 // count8 adds eight features to the counters with carry-save adders: per bit, seven adders make one number
@@ -122,21 +140,25 @@ func (s *Sketch) Sum() (hash uint64, ok bool) {
 	return hash, true
 }
 
-// Features returns the number of features so far.
+// Features returns the number of features so far, without those of Counts alone.
 func (s *Sketch) Features() int { return s.n }
 
 // Counts are the numbers of features that have a bit set, for the first bits, modulo 256. They tell how many features
-// two texts differ in (Differ).
+// two texts differ in (Differ). Words without letters count here, with the word before each: a table of prices is not
+// that of another year.
 type Counts [32]uint8
 
-// Counts returns the counts after Sum.
-func (s *Sketch) Counts() (c Counts) {
+// countPlanes is the number of bits of a count.
+const countPlanes = 8
+
+// Counts returns the counts after Sum, and the number of features in them.
+func (s *Sketch) Counts() (c Counts, features int) {
 	for i := range c {
-		for j := range 8 {
-			c[i] |= uint8(s.planes[j]>>i&1) << j
+		for j := range countPlanes {
+			c[i] += uint8(s.planes[j]>>i&1)<<j + uint8(s.numbers[j]>>i&1)<<j
 		}
 	}
-	return c
+	return c, s.n + s.nNumbers
 }
 
 // Differ estimates the number of features that are in one of two texts only, of which the first has more features than

@@ -94,6 +94,7 @@ type pack struct {
 	first waczPage // the earliest page
 
 	revisits int64 // which the list leaves out
+	heads    int64 // as well: pages that are stored without their body
 	damage   error // the first of Report.Damaged
 }
 
@@ -209,6 +210,10 @@ func (p *pack) archive() error {
 		p.j.note("%s a body that is stored with another page: replayed, but not in the list of pages",
 			human.Counted(p.revisits, "response has", "responses have"))
 	}
+	if p.heads > 0 {
+		p.j.note("%s without body (--near-duplicates, --robots-meta): not in the list of pages",
+			human.Counted(p.heads, "page is stored", "pages are stored"))
+	}
 	if moved > 0 {
 		p.j.note("%s moved away: pages are missing", human.Counted(int64(moved), "WARC file was", "WARC files were"))
 	}
@@ -240,13 +245,17 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 			return err
 		}
 		isPage := c.Status == 200 && isHTML(c.MIME)
-		title, err := titleOf(data, c, isPage)
+		title, head, err := titleOf(data, c, isPage)
 		if err != nil {
 			if p.j.report.Damaged++; p.damage == nil {
 				p.damage = err
 			}
 		}
 		if !isPage {
+			continue
+		}
+		if head {
+			p.heads++
 			continue
 		}
 		p.j.report.Rows++
@@ -264,22 +273,23 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 
 func isHTML(mime string) bool { return mimetype.Parse(mime).IsHTML() }
 
-// titleOf reads the record of a response. It returns the title if that is a page, and what is wrong with the record.
-func titleOf(data *warc.Data, c *warc.Indexed, isPage bool) (title string, err error) {
+// titleOf reads the record of a response. It returns the title if that is a page, whether the record has the head only,
+// and what is wrong with it.
+func titleOf(data *warc.Data, c *warc.Indexed, isPage bool) (title string, head bool, err error) {
 	r, err := data.Record(c)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer func() { _ = r.Close() }() // the file stays open
 	resp, err := response.Open(r, func(string) {})
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer resp.Close()
 	if isPage {
 		title = pageTitle(io.LimitReader(resp.Body, titleBytes), resp.ContentType())
 	}
-	return title, resp.SkipBody()
+	return title, resp.HeadOnly, resp.SkipBody()
 }
 
 // pageTitle returns the title of a page; "" if it has none.

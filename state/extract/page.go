@@ -148,6 +148,10 @@ func WithDoc(data *warc.Data, x *warc.Indexed, counts *Counts, watch func(*paget
 		return err
 	}
 	defer resp.Close()
+	if resp.HeadOnly {
+		counts.HeadOnly++
+		return resp.SkipBody()
+	}
 	body := &untilError{r: bufio.NewReaderSize(resp.Body, 16<<10)}
 	kind := resp.ContentType()
 	if start, _ := body.r.Peek(sniffBytes); !parse.IsPage(kind, start, resp.NoSniff) {

@@ -104,11 +104,12 @@ type Options struct {
 
 // Counts says what became of stored responses.
 type Counts struct {
-	Pages       int64 `json:"pages"`              // rows or records
-	Revisits    int64 `json:"revisits"`           // their text is that of another record
-	OtherStatus int64 `json:"other_status"`       // not 200 to 299
-	OtherType   int64 `json:"other_type"`         // not HTML
-	Excluded    int64 `json:"excluded,omitempty"` // by Options.Take
+	Pages       int64 `json:"pages"`               // rows or records
+	Revisits    int64 `json:"revisits"`            // their text is that of another record
+	OtherStatus int64 `json:"other_status"`        // not 200 to 299
+	OtherType   int64 `json:"other_type"`          // not HTML
+	HeadOnly    int64 `json:"head_only,omitempty"` // stored without their body on purpose
+	Excluded    int64 `json:"excluded,omitempty"`  // by Options.Take
 	// Pages that are longer than what was stored or read, or than a row may be.
 	Truncated int64 `json:"truncated"`
 	Failed    int64 `json:"failed"`  // a page that cannot be read as HTML
@@ -120,6 +121,7 @@ func (c *Counts) add(d Counts) {
 	c.Revisits += d.Revisits
 	c.OtherStatus += d.OtherStatus
 	c.OtherType += d.OtherType
+	c.HeadOnly += d.HeadOnly
 	c.Excluded += d.Excluded
 	c.Truncated += d.Truncated
 	c.Failed += d.Failed
