@@ -57,6 +57,11 @@ func TestAuditKnown(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "audit-known-tmp")); !os.IsNotExist(err) {
 		t.Errorf("the directory for sorting is left: %v", err)
 	}
+	none := filepath.Join(t.TempDir(), "none")
+	_, errs := wantExit(t, term.ExitDirectory, "", "audit", "--known", file, none)
+	if _, err := os.Stat(none); !os.IsNotExist(err) || !strings.Contains(errs, "holds no crawl: it does not exist") {
+		t.Errorf("a directory that does not exist: %v; %s", err, errs)
+	}
 	write("dns:x 1")
 	for want, args := range map[string][]string{"it has no URL": {file}, "does not exist": {file + "x"},
 		"not with --deep": {file, "--deep"}} {

@@ -202,6 +202,11 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 		return nil, fmt.Errorf("export: no table %q, or no directory given", opt.Kind)
 	}
 	if opt.Stream == nil {
+		r, err := state.OpenReader(opt.FS, opt.Dirs, opt.Out) // no directory is made in what is no crawl
+		if err != nil {
+			return nil, err
+		}
+		r.Close()
 		free, err := lock(&opt)
 		if err != nil {
 			return nil, err
