@@ -61,7 +61,7 @@ type Batch struct {
 	Nodes     []uint16    // of Tuples, in a crawl of several
 	Faults    [][2]string // dropped seeds and the reasons
 	Edges     []star.Edge
-	HostLinks []star.HostLink // to hosts of other PLDs
+	HostLinks []star.HostLink // to parts of other PLDs
 	Away      []AwayEdge      // edges to PLDs of other nodes, which count them
 	Extended  []uint64        // keys of the sites that redirects of seeds add to the scope
 	Names     Names
@@ -263,9 +263,12 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	p := b.p
 	site := b.SiteOf(url)
 	// A part of the page is no recommendation, so it adds no edge.
-	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset {
-		site.edge = true
-		b.addEdge(site)
+	if b.fromPLD != 0 && site.pld != b.fromPLD && !b.asset {
+		b.addPartLink(site, url)
+		if !site.edge {
+			site.edge = true
+			b.addEdge(site)
+		}
 	}
 	if site.Blocked != scope.None {
 		return ^verdict(state.CountLinksBlocked), b.because("blacklisted", b.Blacklist, site.Blocked)
@@ -343,14 +346,23 @@ func (b *Batch) because(what string, set *scope.Set, n scope.Number) string {
 	return what + " by " + set.Rule(n).String()
 }
 
-// addEdge adds an edge from the page's PLD to another, once a page, and one to the host.
+// addPartLink adds a link to the host, or to the directory, with which another PLD's budget is divided. It is called
+// before addEdge.
+func (b *Batch) addPartLink(to *Site, url []byte) {
+	n := len(b.HostLinks)
+	if b.p.Parts == state.ByPLDs || b.p.Parts == state.ByHosts && to.edge || n == maxEdgesPerPage {
+		return
+	}
+	part, main := b.p.Parts.KeyOf(b.p.Hasher, to.host(), to.pldName(), url[len(to.origin)-1:])
+	if !main && (n == 0 || b.HostLinks[n-1].Host != part) {
+		b.HostLinks = append(b.HostLinks, star.HostLink{From: b.fromPLD, Host: part})
+	}
+}
+
+// addEdge adds an edge from the page's PLD to another, once a page.
 func (b *Batch) addEdge(to *Site) {
 	if len(b.plds) >= maxEdgesPerPage || b.p.Sites.kind != state.ScopeAll {
 		return
-	}
-	if b.p.HostLinks && len(b.HostLinks) < maxEdgesPerPage && !weburl.IsMainHost(to.host(), to.pldName()) {
-		host := b.p.Hasher.HostKey(weburl.TrimDot(to.host()))
-		b.HostLinks = append(b.HostLinks, star.HostLink{From: b.fromPLD, Host: host})
 	}
 	if _, ok := b.plds[to.pld]; !ok {
 		b.plds[to.pld] = struct{}{}

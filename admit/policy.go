@@ -7,6 +7,7 @@ import (
 	"drumbeat/internal/ports"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/urlrule"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
@@ -31,7 +32,7 @@ type Policy struct {
 	Ports        ports.Set
 	LinkFilter   func([]byte) bool // nil: every URL
 
-	HostLinks bool // collect links to hosts of other PLDs in Batch.HostLinks
+	Parts state.BudgetParts // whose links from other PLDs Batch.HostLinks collects
 
 	// Traced collects the keys of all links in Batch.Traced. Cached means that a cache precedes URLseen, so
 	// a Batch only counts a page's repeated links.

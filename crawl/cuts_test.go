@@ -139,7 +139,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%5 < 2 {
 		opt.Budgets.Policy = "supporters"
 	}
-	opt.Budgets.Hosts = w.seed%5 > 2
+	opt.Budgets.Parts = []state.BudgetParts{3: state.ByHosts, 4: state.ByDirectories}[w.seed%5]
 	if w.seed%3 == 2 {
 		opt.Output.ContentSeen = state.ContentSkip
 	}

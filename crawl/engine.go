@@ -60,7 +60,7 @@ func newEngine(opt Options) *engine {
 	e.orders = orders.New()
 	e.rules.NAT64 = opt.Network.NAT64
 	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.fetchesParts(), Politeness: &e.opt.Politeness})
-	e.links = &admit.Policy{HostLinks: opt.Budgets.Hosts, Lists: &e.rules.Lists,
+	e.links = &admit.Policy{Parts: opt.Budgets.Parts, Lists: &e.rules.Lists,
 		MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
 		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
 		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites.Pointer, SeedsOnly: opt.seedsOnly(),

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,8 @@ func (r *hosterResult) blogs() float64 {
 }
 
 // crawlHoster crawls a web of 300 PLDs with scenarios until it has fetched a number of pages.
-func crawlHoster(t *testing.T, pages int64, seed uint64, scenarios []string, hosts bool) (res hosterResult) {
+func crawlHoster(t *testing.T, pages int64, seed uint64, scenarios []string,
+	by state.BudgetParts) (res hosterResult) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs = 300, 400, int(3*pages), 400, 20
@@ -41,16 +43,21 @@ func crawlHoster(t *testing.T, pages int64, seed uint64, scenarios []string, hos
 			}
 		})
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Admission.SeedLines = append(web.Seeds(), web.HosterSeed())
+		opt.Admission.SeedLines = append(web.Seeds(), web.HosterSeeds()...)
 		opt.Limits.MaxPages, opt.Output.Store, opt.Output.CrawlLog, opt.Disk.CheckpointEvery, opt.Limits.MaxTime =
 			pages, false, state.LogOff, time.Minute, 10*time.Hour
 		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay,
 			opt.Politeness.ServerDelayMin = 8*time.Second, 200*time.Millisecond, time.Millisecond, time.Millisecond
-		opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max, opt.Budgets.Hosts = Unlimited, 10, 50, hosts
+		opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max, opt.Budgets.Parts = Unlimited, 10, 50, by
+		if scenarios[0] == "hoster-directories" { // else the delay of its one host would limit it, not the budget
+			host := weburl.Split([]byte(web.HosterSeeds()[0])).Host
+			writeRules(t, opt.Disk.FS, "sites.toml", fmt.Sprintf("[[site]]\nhost = %q\ndelay = \"1s\"", host))
+			opt.Admission.Sites = "sites.toml"
+		}
 		run := mustRun(t, t.Context(), opt)
 		res.elapsed, res.parts = run.Snapshot.Elapsed, map[string]int{}
 		for _, q := range web.Log().Snapshot().Requests {
-			part := web.HosterPart(string(weburl.Split([]byte(q.URL)).Host))
+			part := web.HosterPart(q.URL)
 			switch {
 			case q.Robots:
 			case part != "":
@@ -59,62 +66,73 @@ func crawlHoster(t *testing.T, pages int64, seed uint64, scenarios []string, hos
 				res.ordinary++
 			}
 		}
-		t.Logf("%v, hosts %v: stopped by %q after %v; of the hoster %v, blogs %.1f %%; ordinary %d; places %v",
-			scenarios, hosts, run.Stop, res.elapsed, res.parts, res.blogs(), res.ordinary, run.Snapshot.Places)
+		t.Logf("%v, by %q: stopped by %q after %v; of the hoster %v, blogs %.1f %%; ordinary %d; places %v",
+			scenarios, by, run.Stop, res.elapsed, res.parts, res.blogs(), res.ordinary, run.Snapshot.Places)
 	})
 	return res
 }
 
-// TestHoster measures the effect of budgets of hosts on a hoster: a PLD with blogs that others link to, and with a
-// farm of hosts that link to each other, alone or with links from a farm of PLDs. The blogs must get most of the
-// budget, and the other PLDs must lose nothing.
+// TestHoster measures the effect of budgets of hosts and of directories on a hoster: a PLD with blogs that others link
+// to, and with a farm of hosts, or of directories, that link to each other, alone or with links from a farm of PLDs.
+// The blogs must get most of the budget, and the other PLDs must lose nothing.
 func TestHoster(t *testing.T) {
 	t.Parallel()
 	notShort(t)
-	pages, seeds, cases := int64(12_000), uint64(1), [][]string{{"hoster"}}
+	pages, seeds := int64(12_000), uint64(1)
+	cases := []struct {
+		by        state.BudgetParts
+		scenarios []string
+		least     float64 // share of the blogs, in percent
+	}{{state.ByHosts, []string{"hoster"}, 35}, {state.ByDirectories, []string{"hoster-directories"}, 25}}
 	if *longRuns {
-		pages, seeds, cases = 24_000, 3, append(cases, []string{"hoster", "link-farm"})
+		pages, seeds = 24_000, 3
+		for _, c := range cases[:2] {
+			c.scenarios = append(c.scenarios, "link-farm")
+			cases = append(cases, c)
+		}
 	}
-	for _, scenarios := range cases {
+	for _, c := range cases {
 		for seed := range seeds {
-			off, on := crawlHoster(t, pages, seed, scenarios, false), crawlHoster(t, pages, seed, scenarios, true)
-			// Of some 170 pages in the short form 50 % are 50 ± 4, and 14 % without the option 14 ± 3.
-			if on.blogs() < 35 || on.blogs() < 1.5*off.blogs() {
-				t.Errorf("%v, seed %d: blogs get %.1f %% of the hoster's pages with budgets of hosts, %.1f %% "+
-					"without; want at least 35 %%, and half as much again", scenarios, seed, on.blogs(), off.blogs())
+			off := crawlHoster(t, pages, seed, c.scenarios, state.ByPLDs)
+			on := crawlHoster(t, pages, seed, c.scenarios, c.by)
+			// Of some 170 pages in the short form 50 % are 50 ± 4, and 14 % without the option 14 ± 3. Beside
+			// directories the main host's pages have more, since links to it are links to the PLD.
+			if on.blogs() < c.least || on.blogs() < 1.5*off.blogs() {
+				t.Errorf("%v, seed %d: blogs get %.1f %% of the hoster's pages with budgets of %s, %.1f %% "+
+					"without; want at least %v %%, and half as much again", c.scenarios, seed, on.blogs(), c.by,
+					off.blogs(), c.least)
 			}
 			// Beside a farm of PLDs the figures of two crawls differ more, since chance decides how much that one gets.
-			if len(scenarios) == 1 && float64(on.ordinary) < 0.9*float64(off.ordinary) {
-				t.Errorf("%v, seed %d: %d pages of other PLDs with budgets of hosts, %d without", scenarios, seed,
-					on.ordinary, off.ordinary)
+			if len(c.scenarios) == 1 && float64(on.ordinary) < 0.9*float64(off.ordinary) {
+				t.Errorf("%v, seed %d: %d pages of other PLDs with budgets of %s, %d without", c.scenarios, seed,
+					on.ordinary, c.by, off.ordinary)
 			}
 		}
 	}
 }
 
-// TestHosterCoverage: budgets of hosts delay pages, but lose none. In the web a PLD has 25 hosts on average, with links
-// from other PLDs and without, so that of several PLDs the budgets are divided.
+// TestHosterCoverage: budgets of hosts and of directories delay pages, but lose none. In the web a PLD has 25 hosts on
+// average, with links from other PLDs and without, so that of several PLDs the budgets are divided.
 func TestHosterCoverage(t *testing.T) {
 	t.Parallel()
-	var took [2]time.Duration
-	for i, hosts := range []bool{false, true} {
+	for _, by := range []state.BudgetParts{state.ByPLDs, state.ByHosts, state.ByDirectories} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.IPs = 12, 300, 3000, 200 })
 			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
-			opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Hosts = Unlimited, 10, hosts
+			opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Parts = Unlimited, 10, by
 			run := mustRun(t, t.Context(), opt)
-			took[i] = run.Snapshot.Elapsed
 			if run.Stop != StopDone {
-				t.Errorf("hosts %v: stopped by %q", hosts, run.Stop)
+				t.Errorf("budgets of %s: stopped by %q", by.Name(), run.Stop)
 			}
 			checkFetchedAtLeastOnce(t, web)
-			if n := divided(t, fs, opt.Disk.Dirs); hosts && n < 3 || !hosts && n > 0 {
-				t.Errorf("hosts %v: %d of 12 budgets are divided", hosts, n)
+			n := divided(t, fs, opt.Disk.Dirs)
+			if by != state.ByPLDs && n < 3 || by == state.ByPLDs && n > 0 {
+				t.Errorf("budgets of %s: %d of 12 are divided", by.Name(), n)
 			}
+			t.Logf("budgets of %s: %v, %d of 12 divided", by.Name(), run.Snapshot.Elapsed, n)
 		})
 	}
-	t.Logf("%v without budgets of hosts, %v with", took[0], took[1])
 }
 
 // divided returns the number of PLDs whose budgets are divided.
@@ -136,27 +154,35 @@ func divided(t *testing.T, fs *memfs.FS, dirs []string) (n int) {
 
 // TestHosterResumed: the option is fixed when a crawl begins, and only fits a crawl of all sites on one node.
 func TestHosterResumed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Budgets.Hosts, opt.Limits.MaxPages = true, 20
-		mustRun(t, t.Context(), opt)
-		opt.Limits.MaxPages, opt.Budgets.Hosts = 0, false
-		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(),
-			"budgets of hosts (--budget hosts) were true, are false") {
-			t.Errorf("resumed without budgets of hosts: %v", err)
-		}
-		opt.Budgets.Hosts = true
-		if run := mustRun(t, t.Context(), opt); run.Stop != StopDone {
-			t.Errorf("resumed with budgets of hosts: stopped by %q", run.Stop)
-		}
-	})
-	opt := Options{}
-	opt.Budgets.Hosts, opt.Admission.Scope = true, state.ScopeHost
-	if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "budgets of hosts need scope all") {
-		t.Errorf("budgets of hosts with scope host: %v", err)
+	for _, by := range []state.BudgetParts{state.ByHosts, state.ByDirectories} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, nil)
+			opt := simOptions(t, web, memfs.New(*seedFlag))
+			opt.Budgets.Parts, opt.Limits.MaxPages = by, 20
+			mustRun(t, t.Context(), opt)
+			opt.Limits.MaxPages = 0
+			for _, other := range []state.BudgetParts{state.ByPLDs, state.ByHosts, state.ByDirectories} {
+				opt.Budgets.Parts = other
+				want := fmt.Sprintf("budgets were of %s, are of %s", by.Name(), other.Name())
+				if other == by {
+					continue
+				}
+				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("resumed with other budgets: %v; want %q", err, want)
+				}
+			}
+			opt.Budgets.Parts = by
+			if run := mustRun(t, t.Context(), opt); run.Stop != StopDone {
+				t.Errorf("resumed with budgets of %s: stopped by %q", by, run.Stop)
+			}
+		})
 	}
-	opt.Cluster, opt.Admission.Scope = &Cluster{}, ""
+	opt := Options{}
+	opt.Budgets.Parts, opt.Admission.Scope = state.ByDirectories, state.ScopeHost
+	if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "budgets of directories need scope all") {
+		t.Errorf("budgets of directories with scope host: %v", err)
+	}
+	opt.Cluster, opt.Admission.Scope, opt.Budgets.Parts = &Cluster{}, "", state.ByHosts
 	if err := opt.Validate(); err == nil || !strings.Contains(err.Error(), "does not support budgets of hosts") {
 		t.Errorf("budgets of hosts in a cluster: %v", err)
 	}

@@ -62,7 +62,7 @@ type childJob struct {
 	Recrawl     *revisit.Policy
 	MaxTime     time.Duration
 	WalkURLs    int // of a random walk
-	Hosts       bool
+	Parts       state.BudgetParts
 	Near        state.NearDuplicates
 }
 
@@ -130,7 +130,7 @@ func (j *childJob) options() (Options, error) {
 			}
 		}},
 	}
-	opt.Recrawl, opt.Limits.MaxTime, opt.Budgets.Hosts = j.Recrawl, j.MaxTime, j.Hosts
+	opt.Recrawl, opt.Limits.MaxTime, opt.Budgets.Parts = j.Recrawl, j.MaxTime, j.Parts
 	opt.Output.NearDuplicates = j.Near
 	if j.KillAt == "rest" {
 		opt.Disk.FS = shortOfSpace{disk.OS()}
@@ -248,7 +248,7 @@ func (k *killTest) begin() {
 	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")},
 		Seeds: filepath.Join(k.tmp, "seeds"), DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(),
 		HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true, World: k.world, Met: filepath.Join(k.tmp, "met"),
-		Hosts: k.world == ""}
+		Parts: map[trouble]state.BudgetParts{"": state.ByDirectories}[k.world]}
 	if k.world == walking {
 		k.job.WalkURLs = k.web.Expected("drumbeat").Fetched * 3 / 4
 	}

@@ -191,11 +191,11 @@ func (o *Options) Validate() error {
 	if _, err := o.strategyOf(o.Order.Lanes, nil); err != nil && (o.Order.Lanes != 0 || len(o.Order.LaneWeights) == 0) {
 		bad("%w", err) // weights alone may be those of an existing crawl's lanes
 	}
-	if scope := o.Admission.Scope; o.Budgets.Hosts && scope != "" && scope != state.ScopeAll {
-		bad("budgets of hosts need scope %s: the others have no budgets", state.ScopeAll)
+	if scope := o.Admission.Scope; o.Budgets.Parts != state.ByPLDs && scope != "" && scope != state.ScopeAll {
+		bad("budgets of %s need scope %s: the others have no budgets", o.Budgets.Parts, state.ScopeAll)
 	}
-	if o.Budgets.Hosts && o.Cluster != nil {
-		bad("a cluster does not support budgets of hosts: nodes do not send each other the links to hosts")
+	if o.Budgets.Parts != state.ByPLDs && o.Cluster != nil {
+		bad("a cluster does not support budgets of %s: nodes do not send each other the links to them", o.Budgets.Parts)
 	}
 	if o.Recrawl != nil {
 		if err := o.Recrawl.Validate(); err != nil {

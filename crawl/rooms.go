@@ -59,7 +59,7 @@ func (e *engine) spaceOptions() space.Options {
 func (c *crawler) dirOptions() dirs.Options {
 	o := &c.opt
 	opt := dirs.Options{Log: o.Observe.Log, Disk: &o.Disk, Count: c.limit.Count, Private: o.Admission.PrivateSuffixes,
-		KeepEscapes: o.Admission.KeepEscapes, Walk: o.walks(), Hosts: o.Budgets.Hosts, Lanes: c.fixLanes,
+		KeepEscapes: o.Admission.KeepEscapes, Walk: o.walks(), Parts: o.Budgets.Parts, Lanes: c.fixLanes,
 		Accept: c.uploads.Accept}
 	if cl := o.Cluster; cl != nil {
 		opt.Table, opt.Node, opt.Secret = cl.Table, cl.Node, cl.Secret

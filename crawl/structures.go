@@ -86,7 +86,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 // structuresOf returns the structures that depend on the options.
 func (c *crawler) structuresOf(queues func(name string) queue.Options) []*checkpoint.Structure {
 	list := c.nodeStructures(queues)
-	if c.opt.Budgets.Hosts {
+	if c.opt.Budgets.Parts != state.ByPLDs {
 		list = append(list, checkpoint.Row(state.NameHostLinks, &c.budgets.HostLinks, c.budgets.OpenHostLinks))
 	}
 	return list

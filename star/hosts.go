@@ -193,8 +193,13 @@ func (h *HostLevels) Set(host uint64, level uint8) {
 	set[lowest].Store(tag<<8 | uint32(level))
 }
 
-// Forgotten returns how many hosts had no room, or lost it to others.
-func (h *HostLevels) Forgotten() int64 { return h.forgotten.Load() }
+// Forgotten returns how many times a host had no room, or lost it to another. It is 0 for nil.
+func (h *HostLevels) Forgotten() int64 {
+	if h == nil {
+		return 0
+	}
+	return h.forgotten.Load()
+}
 
 // A PLD record with classes of hosts ends with a bitmap of the hosts that had URLs checked: each has one of 64 bits.
 // From hosterBits bits on, which about 18 hosts set, the PLD's budget is divided. A site has fewer hosts, and pages on

@@ -89,10 +89,11 @@ type Frozen struct {
 	KeepEscapes bool   `json:"keep_escapes"`
 	Lanes       int    `json:"lanes,omitempty"` // of BEAST, if there are several
 	Walk        bool   `json:"walk,omitempty"`  // the crawl is a random walk
-	Hosts       bool   `json:"hosts,omitempty"` // budgets are divided among hosts
-	Nodes       int    `json:"nodes,omitempty"` // of the cluster; 0 for one node
-	Node        int    `json:"node,omitempty"`  // of them, this one
-	Table       uint64 `json:"table,omitempty"` // cluster.Table.Sum
+	// Parts are those of PLDs among which budgets are divided; true in earlier manifests means hosts.
+	Parts BudgetParts `json:"hosts,omitempty"`
+	Nodes int         `json:"nodes,omitempty"` // of the cluster; 0 for one node
+	Node  int         `json:"node,omitempty"`  // of them, this one
+	Table uint64      `json:"table,omitempty"` // cluster.Table.Sum
 	// Those that this node owns; its keys have slots (weburl.Hasher.WithSlots).
 	Slots Slots `json:"slots,omitzero"`
 }

@@ -90,6 +90,11 @@ func (h *Hasher) URLKeyOf(canonical []byte, pld uint64) uint64 {
 // HostKey returns the key of a host name as in a canonical URL.
 func (h *Hasher) HostKey(host []byte) uint64 { return h.slotted(h.host.sum(host), host) }
 
+// DirectoryKey returns the key of a directory at the root of a host, given by the host's key and the directory's name.
+func (h *Hasher) DirectoryKey(host uint64, name []byte) uint64 {
+	return sipKey{h.host.k0 ^ host, h.host.k1}.sum(name)
+}
+
 // OriginKey returns the key of an origin as written by Origin, the unit of robots.txt.
 func (h *Hasher) OriginKey(origin []byte) uint64 {
 	return h.slotted(h.origin.sum(origin), Split(origin).Host)

@@ -233,8 +233,15 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 		Network:   crawl.NetworkOptions{Resolver: t, Fetcher: t, Connections: b.Connections, KeepAlive: b.KeepAlive},
 		Limits:    crawl.LimitsOptions{RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, MaxDepth: crawl.Unlimited},
 		Drum:      crawl.DrumOptions{DiskBytes: b.drumDisk()}, Health: crawl.HealthOptions{Retries: 3},
-		Output: crawl.OutputOptions{Store: b.store}, Budgets: crawl.BudgetsOptions{Hosts: b.BudgetHosts},
+		Output: crawl.OutputOptions{Store: b.store}, Budgets: crawl.BudgetsOptions{Parts: b.budgetParts()},
 	}
 	opt.Network.AllowedAddr, opt.Network.Ports = t.AllowedAddr, t.Ports()
 	return opt, remove, nil
+}
+
+func (b *crawlBench) budgetParts() state.BudgetParts {
+	if b.BudgetHosts {
+		return state.ByHosts
+	}
+	return state.ByPLDs
 }

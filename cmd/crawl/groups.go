@@ -125,13 +125,20 @@ type budget struct {
 	Trusted string      `part:"trusted" placeholder:"FILE"`
 	Traps   bool        `part:"traps"`
 	Hosts   bool        `part:"hosts"`
+
+	Directories bool `part:"directories"`
 }
 
 func (c *budgetFlags) apply(o *crawl.BudgetsOptions) {
 	b := &c.Budget
 	o.Policy, o.Default, o.Max = crawl.BudgetPolicy(b.Policy), uint32(b.Default), uint32(b.Max)
 	o.Ranks, o.Trusted, o.TrapScore, o.DomainRanks = int(b.Ranks), b.Trusted, b.Traps, c.Ranks
-	o.Hosts = b.Hosts
+	switch {
+	case b.Directories: // hosts are parts, too
+		o.Parts = state.ByDirectories
+	case b.Hosts:
+		o.Parts = state.ByHosts
+	}
 	if o.QueuePages = int64(b.Queue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}

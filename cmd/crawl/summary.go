@@ -155,6 +155,10 @@ func (l *lines) addPages(s *crawl.Snapshot) {
 			human.Counted(s.Count(state.CountRepeated), "page", "pages"), n(s.TrapHosts),
 			human.Counted(traps, "URL", "URLs"))
 	}
+	if s.LevelsForgotten > 0 {
+		l.add("levels", "hosts or directories had no room in RAM %s, and may count as those without links; "+
+			"a larger --ram has room for more", human.Counted(s.LevelsForgotten, "time", "times"))
+	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
 		l.add("waiting", "%s for the comparison of their bodies; the next run stores them",
 			human.Counted(waiting, "fetched page waits", "fetched pages wait"))

@@ -219,8 +219,8 @@ func (p *printer) site(s *explain.PLDReport) {
 	if s.PerQueue > 0 {
 		text += ", " + counted(int(s.PerQueue), "page") + " per queue"
 	}
-	if s.Divided {
-		text += " for classes of about " + human.Counted(s.Hosts, "host", "hosts") + " or more"
+	if s.Divided != state.ByPLDs { // so there are many
+		text += fmt.Sprintf(" for classes of about %d %s or more", s.Parts, s.Divided)
 	}
 	if s.Next > 0 {
 		text += fmt.Sprintf(", the next URL goes to BEAST's queue %d, where it has %d", s.Next, s.Used)
@@ -228,7 +228,7 @@ func (p *printer) site(s *explain.PLDReport) {
 	for _, l := range s.Further {
 		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
 		if l.Class > 0 {
-			text += fmt.Sprintf(" for class %d of its hosts", l.Class)
+			text += fmt.Sprintf(" for class %d of its %s", l.Class, s.Divided)
 		}
 	}
 	p.field("site", "%s; %s placed, %d fetched (%s)", text, human.Counted(s.Placed, "URL", "URLs"), s.Fetched,

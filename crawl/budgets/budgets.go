@@ -490,7 +490,7 @@ func (b *Stage) Scanning() bool { return b.Beast.Scanning() }
 func (b *Stage) Show(s *snapshot.Snapshot) {
 	s.PLDs, s.Edges = b.Star.NumPLDs(), b.Star.NumEdges()
 	s.Queue, s.Horizon = int64(b.Beast.Current()), int64(b.Beast.Horizon())
-	s.Scans = b.Beast.Stats().Scans
+	s.Scans, s.LevelsForgotten = b.Beast.Stats().Scans, b.levels.Forgotten()
 	b.showSupporters(s)
 }
 
@@ -537,7 +537,7 @@ func (b *Stage) StarOptions() (star.Options, error) {
 		Edges: b.opt.Plan.Edges.Geometry(b.space.Reserve), Indegree: b.opt.Plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Lanes(),
-		Place: b.place, Hosts: b.opt.Budgets.Hosts, PlaceHost: b.placeHost, Lane: b.siteLane,
+		Place: b.place, Hosts: b.opt.Budgets.Parts != state.ByPLDs, PlaceHost: b.placeHost, Lane: b.siteLane,
 		Emit: b.emitPlaced, Pinned: b.others.Operator.Pinned,
 		Fetched: b.opt.Sketches.AddPages, Pin: b.pin,
 	}, nil

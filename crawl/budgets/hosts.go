@@ -12,7 +12,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// Links to hosts, with which STAR divides the budget of a PLD among its hosts (options.Budgets.Hosts, package star).
+// Links to hosts, with which STAR divides the budget of a PLD among its hosts (options.Budgets.Parts, package star).
+// With state.ByDirectories, "host" stands for a directory at the root of a host, too: only the keys differ.
 // The store of links has a sketch of each host that another PLD links to. Its emissions keep the levels of hosts in
 // RAM up to date, and each check of a URL takes the level of its host from there: when the URL is new, and again
 // when QF is read.
@@ -88,13 +89,14 @@ func (b *Stage) passHostLinks(ctx context.Context, early bool) (rounds int, err 
 	return b.HostLinks.Pass(ctx, early && (s.PredictedEarly <= cheap || s.Tuples >= s.Keys/8))
 }
 
-// levelOf returns the level of a host. The host that has its PLD's name, with or without "www", has the PLD's links,
-// which links to it are.
-func (b *Stage) levelOf(host []byte, key uint64) uint8 {
-	if weburl.IsMainHost(host, b.saved.Suffixes.PLDBytes(host)) {
-		return star.AllLinks
+// levelOf returns the key and the level of the host or directory of a URL. All links to the PLD count for its main
+// host.
+func (b *Stage) levelOf(url *weburl.Parts) (key uint64, level uint8) {
+	key, main := b.opt.Budgets.Parts.KeyOf(b.saved.Hasher, url.Host, b.saved.Suffixes.PLDBytes(url.Host), url.Path)
+	if main {
+		return key, star.AllLinks
 	}
-	return b.levels.Get(key)
+	return key, b.levels.Get(key)
 }
 
 // placeHost is place for a URL of a class of hosts. STAR calls it if the PLD's budget is divided.

@@ -34,11 +34,11 @@ func (b *Stage) partOf(host []byte) uint8 {
 
 // CheckOf returns the tuple that asks STAR for the queue of a URL.
 func (b *Stage) CheckOf(rec *weburl.Record, aux []byte) star.CheckTuple {
-	host := weburl.Split(rec.URL).Host
+	url := weburl.Split(rec.URL)
+	host := url.Host
 	check := star.CheckTuple{PLD: b.saved.PLDKey(host), Part: b.partOf(host), Lane: b.laneOf(rec), Aux: aux}
 	if b.levels != nil {
-		check.Host = b.saved.HostKey(host)
-		check.Level = b.levelOf(host, check.Host)
+		check.Host, check.Level = b.levelOf(&url)
 	}
 	return check
 }

@@ -23,7 +23,7 @@ type Options struct {
 	Private     bool // the suffix list has private suffixes
 	KeepEscapes bool
 	Walk        bool // the crawl is a random walk
-	Hosts       bool // budgets are divided among hosts
+	Parts       state.BudgetParts
 	// Lanes returns the number of lanes: that of the manifest, or of the options for a new crawl (m is nil).
 	Lanes func(m *state.Manifest) (int, error)
 	// Accept returns what else of a manifest this run does not fit.

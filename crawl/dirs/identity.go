@@ -81,7 +81,7 @@ func (d *Opener) frozen(m *state.Manifest, secret weburl.Secret) (frozen state.F
 	}
 	frozen = state.Frozen{SecretCheck: s.Hasher.ContentKey([]byte(state.SecretCheckText)),
 		Suffixes: s.Suffixes.Digest(), Private: d.opt.Private, SeparateOut: s.SeparateOut,
-		KeepEscapes: d.opt.KeepEscapes, Walk: d.opt.Walk, Hosts: d.opt.Hosts}
+		KeepEscapes: d.opt.KeepEscapes, Walk: d.opt.Walk, Parts: d.opt.Parts}
 	if lanes > 1 {
 		frozen.Lanes = lanes
 	}
@@ -134,8 +134,8 @@ func (d *Opener) changes(was, frozen state.Frozen) string {
 		list = append(list,
 			fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, frozen.Walk))
 	}
-	if was.Hosts != frozen.Hosts {
-		list = append(list, fmt.Sprintf("budgets of hosts (--budget hosts) were %v, are %v", was.Hosts, frozen.Hosts))
+	if was.Parts != frozen.Parts {
+		list = append(list, fmt.Sprintf("budgets were of %s, are of %s", was.Parts.Name(), frozen.Parts.Name()))
 	}
 	if was.Nodes != frozen.Nodes || was.Node != frozen.Node {
 		list = append(list, fmt.Sprintf("the crawl was node %d of %d, is node %d of %d (0 of 0: not in a cluster)",

@@ -28,9 +28,9 @@ type Budgets struct {
 	// TrapScore limits hosts whose pages repeat one another to a part of their PLD's budget (package
 	// internal/trapscore). It costs the time of Output.Simhash, and RAM.
 	TrapScore bool
-	// Hosts divides the budgets of PLDs among classes of their hosts, by links from other PLDs (package star). It
-	// is for crawls of all sites on one node, takes RAM, and cannot change during a crawl.
-	Hosts bool
+	// Parts are those of PLDs among whose classes budgets are divided, by links from other PLDs (package star). They
+	// are for crawls of all sites on one node, take RAM, and cannot change during a crawl.
+	Parts state.BudgetParts
 }
 
 // Defaults sets the zero fields; that of QueuePages depends on the crawl.

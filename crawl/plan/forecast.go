@@ -279,11 +279,11 @@ func (f *Forecast) disk(p *Plan) {
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%s URLs known but not fetched, text at %.3g:1", human.Rough(waiting), l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), human.Rough(edges)+" edges, twice")
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.Hosts), plds),
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.Parts), plds),
 		human.Rough(plds)+" PLDs, twice")
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
 		amount(edges*star.SupportTrafficPerEdge)
-	if o.Hosts {
+	if o.Parts {
 		add("links to hosts", 2*p.HostLinks.cacheBytes(star.HostLinksShape(), hosts),
 			human.Rough(hosts)+" hosts, twice")
 	}

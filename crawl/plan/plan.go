@@ -67,7 +67,7 @@ type Plan struct {
 	Content             DrumPlan
 	ContentDiskBytes    int64    // pages and keys that wait for the store of contents
 	ContentFilterBytes  int64    // RAM in front of it: a filter and recent bodies
-	HostLinks           DrumPlan // only with Options.Hosts, like HostLevelBytes
+	HostLinks           DrumPlan // only with Options.Parts, like HostLevelBytes
 	HostLevelBytes      int64    // part of the heap for levels of hosts
 	TrapBytes           int64    // part of the heap for trap scores; 0 without Options.TrapScore
 	SupportersBytes     int64    // part of the heap for computing supporters; 0 with other budgets
@@ -129,7 +129,7 @@ type Options struct {
 	Nodes               int   // of the cluster; 1 for a crawl of one node
 	Walks               bool  // the crawl is a random walk
 	TrapScore           bool
-	Hosts               bool // budgets are divided among hosts
+	Parts               bool // budgets are divided among hosts or directories
 	Lanes               int  // of a new crawl
 	QueuesMax           int  // of each lane
 	QueueBlockBytes     int
@@ -211,7 +211,7 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", EdgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.Hosts), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.Parts), share(shareIndegree), 0, o.DrumBucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, RobotsShape(), share(shareRobots), RobotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, RequestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, NamesShape(), share(shareNames), 0, 0)
@@ -254,7 +254,7 @@ func Make(o Options) (Plan, error) {
 
 // planBelow plans for the options that divide the budgets of PLDs.
 func (p *Plan) planBelow(o *Options, share func(percent int64) int64) {
-	if o.Hosts {
+	if o.Parts {
 		p.HostLinks = planDrum(state.NameHostLinks, star.HostLinksShape(), share(shareHosts), 0, o.DrumBucketBytes)
 		p.HostLevelBytes = share(shareLevels)
 	}

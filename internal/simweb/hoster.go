@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The hoster is a PLD with blogs, to which ordinary PLDs link, and a farm of hosts that link to each other.
+// A hoster is a PLD with blogs, to which ordinary PLDs link, and a farm of hosts that link to each other.
 const (
 	hosterBlogs   = 40
 	hosterFarm    = 4000
@@ -15,16 +15,54 @@ const (
 	hosterPages   = 100 // of the directory
 )
 
-// hosterPLD returns the PLD of the scenario hoster.
-func (w *Web) hosterPLD() string { return "hoster-0." + w.opt.Suffixes[0] }
+// hosterForm is a scenario with a hoster, by the names of its PLD and the URLs of its blogs and of its farm's hosts. In
+// hoster-directories they are directories of the main host, like /~b1/.
+type hosterForm struct{ scenario, name, url string }
 
-// HosterSeed returns the root of the hoster's directory.
-func (w *Web) HosterSeed() string { return "http://www." + w.hosterPLD() + "/" }
+var hosterForms = []hosterForm{{"hoster", "hoster-0", "http://%s.%s/"},
+	{"hoster-directories", "hoster-1", "http://www.%[2]s/~%[1]s/"}}
 
-// HosterPart returns the part of the hoster to which a host belongs: "blog", "farm", or "main" for its directory; ""
+// hosters returns the hosters of the web.
+func (w *Web) hosters() (list []hosterForm) {
+	for _, f := range hosterForms {
+		if slices.Contains(w.opt.Hostile, f.scenario) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func (f hosterForm) pld(w *Web) string { return f.name + "." + w.opt.Suffixes[0] }
+
+// seed returns the root of the hoster's directory.
+func (f hosterForm) seed(w *Web) string { return "http://www." + f.pld(w) + "/" }
+
+// HosterSeeds returns the root of the directory of each hoster.
+func (w *Web) HosterSeeds() (urls []string) {
+	for _, f := range w.hosters() {
+		urls = append(urls, f.seed(w))
+	}
+	return urls
+}
+
+// HosterPart returns the part of a hoster to which a URL belongs: "blog", "farm", or "main" for its directory; ""
 // for other hosts.
-func (w *Web) HosterPart(host string) string {
-	name, ok := strings.CutSuffix(host, "."+w.hosterPLD())
+func (w *Web) HosterPart(url string) string {
+	for _, f := range w.hosters() {
+		if part := f.part(w, url); part != "" {
+			return part
+		}
+	}
+	return ""
+}
+
+func (f hosterForm) part(w *Web, url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	name, ok := strings.CutSuffix(host, "."+f.pld(w))
+	if dir, is := strings.CutPrefix(path, "~"); is {
+		name = dir
+	}
 	switch {
 	case !ok || name == "":
 		return ""
@@ -36,35 +74,36 @@ func (w *Web) HosterPart(host string) string {
 	return "main"
 }
 
-func (w *Web) hosterURL(kind string, i uint64) string {
-	return fmt.Sprintf("http://%s%d.%s/", kind, i, w.hosterPLD())
+// ref returns the URL of a blog or of a host of the farm, by kind "b" or "f".
+func (f hosterForm) ref(w *Web, kind string, i uint64) string {
+	return fmt.Sprintf(f.url, fmt.Sprint(kind, i), f.pld(w))
 }
 
-// hoster: a directory of 100 pages on the main host, which each name twenty hosts; 40 blogs, whose pages link to
-// three more of their own, to another blog, and by a comment to the farm; and a farm of 4,000 hosts (times
+// scene adds the hoster: a directory of 100 pages on the main host, which each name twenty hosts; 40 blogs, whose pages
+// link to three more of their own, to another blog, and by a comment to the farm; and a farm of 4,000 hosts (times
 // HostileScale), whose pages each link to fifteen of its hosts and to three more of their own.
-func hoster(w *Web, add func(hostileHost)) {
+func (f hosterForm) scene(w *Web, add func(hostileHost)) {
 	addr := func(host string) netip.Addr {
 		return deadAddr(hostileNet, int(300+pathNumber(1, []byte(host))%hosterServers))
 	}
 	more := func(r *rng, refs []string, n int) []string {
 		for range n {
-			refs = append(refs, fmt.Sprintf("/%x", r.next()))
+			refs = append(refs, fmt.Sprintf("%x", r.next()))
 		}
 		return refs
 	}
-	add(hostileHost{name: w.hosterPLD(), wild: true, seeds: []string{w.HosterSeed()}, addr: addr("x"),
+	add(hostileHost{name: f.pld(w), wild: true, seeds: []string{f.seed(w)}, addr: addr("x"),
 		resolve: func(name string) names { return names{v4: []netip.Addr{addr(name)}} },
 		serve: func(s *session, q *wish) bool {
 			r := rng(pathNumber(w.opt.Seed, []byte(q.host+string(q.path))))
-			switch w.HosterPart(string(q.host)) {
+			switch f.part(w, "http://"+string(q.host)+string(q.path)) {
 			case "blog":
-				refs := []string{w.hosterURL("b", r.below(hosterBlogs)), w.hosterFarmHost(&r)}
+				refs := []string{f.ref(w, "b", r.below(hosterBlogs)), f.farmHost(w, &r)}
 				return s.page(q, links(more(&r, refs, 3)...))
 			case "farm":
-				return s.page(q, links(more(&r, w.hosterFarmHosts(&r, 15), 3)...))
+				return s.page(q, links(more(&r, f.farmHosts(w, &r, 15), 3)...))
 			}
-			refs := append(w.hosterFarmHosts(&r, 19), w.hosterURL("b", r.below(hosterBlogs)))
+			refs := append(f.farmHosts(w, &r, 19), f.ref(w, "b", r.below(hosterBlogs)))
 			for range 3 {
 				refs = append(refs, fmt.Sprintf("/%d", r.below(hosterPages)))
 			}
@@ -74,40 +113,43 @@ func hoster(w *Web, add func(hostileHost)) {
 		a := deadAddr(hostileNet, 300+i)
 		if _, ok := w.hostile.byAddr[a]; !ok {
 			w.hostile.addrs = append(w.hostile.addrs, a)
-			w.hostile.byAddr[a] = w.hostile.byName[w.hosterPLD()]
+			w.hostile.byAddr[a] = w.hostile.byName[f.pld(w)]
 		}
 	}
 }
 
-func (w *Web) hosterFarmHost(r *rng) string {
-	return w.hosterURL("f", r.below(uint64(hosterFarm*max(1, w.opt.HostileScale))))
+func (f hosterForm) farmHost(w *Web, r *rng) string {
+	return f.ref(w, "f", r.below(uint64(hosterFarm*max(1, w.opt.HostileScale))))
 }
 
-func (w *Web) hosterFarmHosts(r *rng, n int) (refs []string) {
+func (f hosterForm) farmHosts(w *Web, r *rng, n int) (refs []string) {
 	for range n {
-		refs = append(refs, w.hosterFarmHost(r))
+		refs = append(refs, f.farmHost(w, r))
 	}
 	return refs
 }
 
-// hosterFarmLinks returns the links of a page of a farm of PLDs to the hoster's farm.
-func (w *Web) hosterFarmLinks(r *rng) []string {
-	if !slices.Contains(w.opt.Hostile, "hoster") {
-		return nil
+// hosterFarmLinks returns the links of a page of a farm of PLDs to the farms of the hosters.
+func (w *Web) hosterFarmLinks(r *rng) (refs []string) {
+	for _, f := range w.hosters() {
+		refs = append(refs, f.farmHosts(w, r, 5)...)
 	}
-	return w.hosterFarmHosts(r, 5)
+	return refs
 }
 
-// hosterLinks appends the link of an ordinary host's page to a blog: of one page in four, and to blog i in proportion
-// to 1/(i+1), about.
+// hosterLinks appends the links of an ordinary host's page to a blog of each hoster: of one page in four, and to blog i
+// in proportion to 1/(i+1), about.
 func (w *Web) hosterLinks(dst []byte, host int32, page uint32) []byte {
-	if int(host) >= w.ordinary || !slices.Contains(w.opt.Hostile, "hoster") {
+	if int(host) >= w.ordinary {
 		return dst
 	}
-	r := rng(hash(w.hosts[host].key, uint64(page), saltHoster))
-	if r.below(4) > 0 {
-		return dst
+	for _, f := range w.hosters() {
+		r := rng(hash(w.hosts[host].key, uint64(page), saltHoster))
+		if r.below(4) > 0 {
+			continue
+		}
+		blog := r.below(1 + r.below(hosterBlogs))
+		dst = fmt.Appendf(dst, "<p><a href=\"%s\">a blog</a></p>\n", f.ref(w, "b", blog))
 	}
-	blog := r.below(1 + r.below(hosterBlogs))
-	return fmt.Appendf(dst, "<p><a href=\"%s\">a blog</a></p>\n", w.hosterURL("b", blog))
+	return dst
 }

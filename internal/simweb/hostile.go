@@ -100,6 +100,7 @@ func HostileKinds() []HostileKind {
 		{"ring-farm", "120 domains in rings of ten, whose first ones are a ring"},
 		{"endless-farm", "new domains without end"},
 		{"hoster", "a domain of 40 blogs and 4,000 hosts of a farm"},
+		{"hoster-directories", "a host of 40 blogs and 4,000 directories of a farm"},
 		{"colliding-urls", "URLs with equal hashes"},
 		{"dns-slow", "name servers that answer late"},
 		{"dns-silent", "name servers that do not answer"},

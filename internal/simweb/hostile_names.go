@@ -14,7 +14,8 @@ func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments},
 		{"wildcard-dns", wildcardDNS}, {"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm},
-		{"star-farm", starFarm}, {"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"hoster", hoster},
+		{"star-farm", starFarm}, {"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"hoster", hosterForms[0].scene},
+		{"hoster-directories", hosterForms[1].scene},
 		{"colliding-urls", collidingURLs},
 		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany},
 		{"dns-victim", dnsVictim}, {"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},

@@ -134,10 +134,10 @@ type PLDReport struct {
 	Used         uint32    `json:"used"`                      // statement: its URLs in that queue
 	// Further are the statements of the lanes after the first that were used.
 	Further []LaneFill `json:"further_lanes,omitempty"`
-	// With --budget hosts: about how many hosts the PLD has, and whether classes of them share its budget.
-	Hosts   int   `json:"hosts,omitempty"`
-	Divided bool  `json:"divided,omitempty"`
-	Checks  int64 `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
+	// With --budget hosts or directories: about how many of them the PLD has, and by which its budget is divided.
+	Parts   int               `json:"parts,omitempty"`
+	Divided state.BudgetParts `json:"divided,omitempty"`
+	Checks  int64             `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
 }
 
 // DelayReport is a back-off: a delay longer than the usual one of the host or server.

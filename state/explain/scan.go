@@ -297,7 +297,10 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 			rep.Further = append(rep.Further, LaneFill{lane % lanes, lane / lanes, int64(ledger.Next), ledger.Used})
 		}
 	}
-	rep.Hosts, rep.Divided = p.Hosts()
+	n, divided := p.Hosts()
+	if rep.Parts = n; divided {
+		rep.Divided = v.m.Frozen.Parts
+	}
 	if p.FirstSeen > 0 {
 		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
 	}

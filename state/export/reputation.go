@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 
@@ -66,24 +67,10 @@ func (r *reputations) add(l *linkRow) error {
 	if err := r.count(to.Host, nil); err != nil {
 		return err
 	}
-	if segment := firstSegment(to.Path); segment != nil {
+	if segment := state.RootDirectory(to.Path); segment != nil {
 		return r.count(to.Host, segment)
 	}
 	return r.j.live()
-}
-
-// firstSegment returns the directory at the root of a host in which a path is; nil if it is at the root itself.
-func firstSegment(path []byte) []byte {
-	if i := bytes.IndexByte(path, '?'); i >= 0 {
-		path = path[:i]
-	}
-	if len(path) < 2 {
-		return nil
-	}
-	if i := bytes.IndexByte(path[1:], '/'); i > 0 {
-		return path[1 : 1+i]
-	}
-	return nil
 }
 
 func (r *reputations) count(host, segment []byte) error {

@@ -54,6 +54,8 @@ func ofCrawl(s *snap) []value {
 		{"supporters_computation_seconds", "Duration of the last computation for --budget supporters",
 			s.SupportersTook},
 		{"trap_hosts", "Hosts that may use only a part of their PLD's budget (--budget traps)", s.TrapHosts},
+		{"levels_forgotten_total", "Times that the level of a host or directory had no room in RAM, so that it may " +
+			"count as one without links, of this run (--budget hosts or directories)", s.LevelsForgotten},
 		{"hosts_in_ram", "Hosts with URLs in RAM or remembered delays", s.HostsInRAM},
 		{"adaptive_delay_hosts", "Hosts in RAM with a delay below their base delay (--adaptive-delay)",
 			s.AdaptedHosts},

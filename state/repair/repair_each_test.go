@@ -28,7 +28,7 @@ func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, crawl.Options) {
 	fs := memfs.New(*testworld.Seed)
 	opt := crawltest.SimOptions(t, web, fs)
 	opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxTime = crawl.Unlimited, 100, 13*time.Second
-	opt.Budgets.QueueBlockBytes, opt.Disk.CheckpointEvery, opt.Budgets.Hosts = 4096, time.Second, true
+	opt.Budgets.QueueBlockBytes, opt.Disk.CheckpointEvery, opt.Budgets.Parts = 4096, time.Second, state.ByDirectories
 	var killed *memfs.FS // copied before an orderly stop, which would close the output files
 	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*testworld.Seed) })
 	if _, err := crawl.Run(t.Context(), opt); err != nil {

@@ -60,6 +60,7 @@ type Snapshot struct {
 	PLDPages                                     [len(PLDShares)]int64 // for each of PLDShares
 	Queue, Horizon                               int64                 // BEAST's s and h
 	TrapHosts                                    int64                 // that may use only a part of their PLD's budget
+	LevelsForgotten                              int64                 // of hosts or directories, since RAM is full
 	Uploads                                      Uploads               // finished files that go to an object store
 	Texts                                        Texts                 // with --extract, of this run
 	Browser                                      Browser               // with --render
