@@ -68,6 +68,47 @@ func TestLinkCounts(t *testing.T) {
 	}
 }
 
+// TestHostPLDs: the other PLDs that link to each host are counted once each, whatever number of pairs fits in RAM.
+func TestHostPLDs(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for round := range 50 {
+		j := &job{ctx: t.Context(), report: new(Report), opt: &Options{FS: memfs.New(1), TempDir: "tmp"},
+			Reader: &state.Reader{
+				Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}}
+		h := newHostPLDs(j)
+		h.limit = 1 + r.IntN(20)
+		want := map[[2]uint64]map[int]bool{} // PLD, host
+		plds := 1 + r.IntN(6)
+		for range r.IntN(300) {
+			from, to := r.IntN(plds), r.IntN(plds)
+			host := fmt.Appendf(nil, "w%d.site%d.example", r.IntN(3), to)
+			must(t, h.add(&linkRow{from: fmt.Appendf(nil, "http://www%d.site%d.example/", r.IntN(3), from),
+				to: fmt.Appendf(nil, "https://%s:81/", host)}))
+			if len(h.pairs) >= h.limit {
+				t.Fatalf("round %d: %d pairs in RAM, the limit is %d", round, len(h.pairs), h.limit)
+			}
+			at := [2]uint64{j.PLDKey(host), j.Hasher.HostKey(host)}
+			if want[at] == nil {
+				want[at] = map[int]bool{}
+			}
+			if from != to {
+				want[at][from] = true
+			}
+		}
+		must(t, h.sort())
+		for _, at := range slices.SortedFunc(maps.Keys(want),
+			func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) }) {
+			if r.IntN(4) == 0 {
+				continue // a host without a URL that was visited
+			}
+			if n, err := h.of(at[0], at[1]); err != nil || n != int64(len(want[at])) {
+				t.Fatalf("round %d: %d PLDs, %v; want %d", round, n, err, len(want[at]))
+			}
+		}
+		j.end(t)
+	}
+}
+
 // TestReversed: names of the graph of hosts.
 func TestReversed(t *testing.T) {
 	for host, want := range map[string]string{"www.example.co.uk": "uk.co.example.www", "a": "a", "": "",

@@ -460,7 +460,8 @@ func checkInlinks(t *testing.T, fs disk.FS, opt *crawl.Options, links map[string
 		rows := strings.Split(strings.TrimSpace(b.String()), "\n")[1:]
 		left := len(want)
 		for _, row := range rows {
-			url, n := row[:strings.IndexByte(row, ',')], row[strings.LastIndexByte(row, ',')+1:]
+			fields := strings.Split(row, ",")
+			url, n := fields[0], fields[len(fields)-2]
 			switch {
 			case !count && n != "" || count && n != strconv.Itoa(want[url]):
 				t.Errorf("%s has %q links, want %d", url, n, want[url])

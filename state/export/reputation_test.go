@@ -1,6 +1,7 @@
 package export_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -51,6 +52,28 @@ hoster.test,good,2,3,4
 			if b.String() != want {
 				t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 			}
+			checkHostPLDs(t, export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.URLs, CountLinks: true,
+				Format: tabular.JSONL, Target: "state", TempDir: "tmp", RAMBytes: ram},
+				map[string]float64{"a.test": 1, "www.a.test": 0, "b.test": 1, "blog.hoster.test": 1, "hoster.test": 2,
+					"spam.hoster.test": 0})
 		}
 	})
+}
+
+// checkHostPLDs exports the state of URLs, and compares the PLDs that link to each host.
+func checkHostPLDs(t *testing.T, x export.Options, want map[string]float64) {
+	t.Helper()
+	_, err := export.Run(t.Context(), x)
+	must(t, err)
+	got := map[string]float64{}
+	for _, row := range testworld.ExportedRows(t, x.FS, x.Target) {
+		host, n := row["url_host_name"].(string), row["host_plds"].(float64)
+		if was, is := got[host]; is && was != n {
+			t.Errorf("%s has %v PLDs, and %v", host, was, n)
+		}
+		got[host] = n
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("PLDs that link to hosts: %v, want %v", got, want)
+	}
 }

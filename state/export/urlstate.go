@@ -33,7 +33,9 @@ func stateTable() table {
 			{Name: "reason", Type: tabular.String, Nullable: true, Few: true},
 			// PLDs that link to the PLD, as STAR has counted them.
 			{Name: "pld_indegree", Type: tabular.Int64, Nullable: true},
-			{Name: "inlinks", Type: tabular.Int64, Nullable: true}, // of stored pages; null without Options.CountLinks
+			// Of stored pages; null without Options.CountLinks.
+			{Name: "inlinks", Type: tabular.Int64, Nullable: true},
+			{Name: "host_plds", Type: tabular.Int64, Nullable: true}, // other PLDs that link to its host
 		},
 		files: func(j *job) ([]string, error) {
 			st, err := part[star.State](j, state.NameStar)
@@ -62,7 +64,7 @@ func stateTable() table {
 
 // urlState is the row of a URL in the making.
 type urlState struct {
-	pld             uint64 // key
+	pld, host       uint64 // keys
 	url             []byte
 	now             pageNow
 	place           string
@@ -75,15 +77,19 @@ type urlState struct {
 	digest          []byte
 	redirect        []byte
 	inlinks         int64
+	hostPLDs        int64
 	linked          bool // all that is known: there are links to it
 }
 
-// fillState sorts responses, refusals and waiting URLs by PLD, URL and time, and writes a row for each URL.
+// stateGroupBytes is the length of the keys of PLD and host before that of the URL.
+const stateGroupBytes = 2 * 8
+
+// fillState sorts responses, refusals and waiting URLs by PLD, host, URL and time, and writes a row for each URL.
 func fillState(j *job) error {
-	pld := make([]byte, 8)
 	s := &visitScan{j: j, sorter: j.sorter(), group: func(dst, url []byte) []byte {
-		binary.BigEndian.PutUint64(pld, j.PLDKey(weburl.Split(url).Host))
-		return append(dst, pld...)
+		host := weburl.Split(url).Host
+		dst = binary.BigEndian.AppendUint64(dst, j.PLDKey(host))
+		return binary.BigEndian.AppendUint64(dst, j.Hasher.HostKey(host))
 	}}
 	if err := s.scan(); err != nil {
 		return err
@@ -91,7 +97,8 @@ func fillState(j *job) error {
 	if err := s.waiting(); err != nil {
 		return err
 	}
-	if err := s.linked(); err != nil {
+	hosts, err := s.linked()
+	if err != nil {
 		return err
 	}
 	j.meter.Set("sorting URLs")
@@ -115,15 +122,21 @@ func fillState(j *job) error {
 		return j.writeState(&u, &p, is)
 	}
 	begun := false
-	err = s.each(len(pld), func(v *visit, rec []byte, first bool) error {
+	err = s.each(stateGroupBytes, func(v *visit, rec []byte, first bool) error {
 		if first && begun {
 			if err := write(); err != nil {
 				return err
 			}
 		}
 		if first {
+			pld, host := binary.BigEndian.Uint64(rec), binary.BigEndian.Uint64(rec[8:])
+			if hosts != nil && (!begun || pld != u.pld || host != u.host) {
+				if u.hostPLDs, err = hosts.of(pld, host); err != nil {
+					return err
+				}
+			}
 			begun = true
-			u.reset(binary.BigEndian.Uint64(rec), v.texts[visitURL])
+			u.reset(pld, host, v.texts[visitURL])
 		}
 		return u.take(v)
 	})
@@ -162,11 +175,13 @@ func (s *visitScan) waiting() error {
 	})
 }
 
-// linked adds the links of stored pages. It sums in RAM, and passes the sums on when there are many.
-func (s *visitScan) linked() error {
+// linked adds the links of stored pages. It sums in RAM, and passes the sums on when there are many. It returns the
+// PLDs that link to each host; nil without Options.CountLinks.
+func (s *visitScan) linked() (*hostPLDs, error) {
 	if !s.j.opt.CountLinks {
-		return nil
+		return nil, nil
 	}
+	hosts := newHostPLDs(s.j)
 	sums, bytes := map[string]int64{}, int64(0)
 	flush := func() error {
 		for url, n := range sums {
@@ -185,13 +200,21 @@ func (s *visitScan) linked() error {
 			bytes += sumBytes + int64(len(l.to))
 		}
 		if bytes >= s.j.opt.RAMBytes/8 {
-			return flush()
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if err := hosts.add(l); err != nil {
+			return err
 		}
 		return s.j.live()
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	return flush()
+	if err := flush(); err != nil {
+		return nil, err
+	}
+	return hosts, hosts.sort()
 }
 
 // Numbers and texts of a URL that waits, in a visit.
@@ -207,9 +230,10 @@ const (
 	waitingPlan  = visitDigest // weburl.Record.Visits, if visitScan.plans
 )
 
-func (u *urlState) reset(pld uint64, url []byte) {
+// reset begins a URL. It keeps what is known of its host.
+func (u *urlState) reset(pld, host uint64, url []byte) {
 	u.now.reset()
-	*u = urlState{pld: pld, url: append(u.url[:0], url...), now: u.now, linked: true,
+	*u = urlState{pld: pld, host: host, hostPLDs: u.hostPLDs, url: append(u.url[:0], url...), now: u.now, linked: true,
 		place: state.PlaceFetched.String(), digest: u.digest[:0], redirect: u.redirect[:0]}
 }
 
@@ -262,8 +286,8 @@ func (j *job) writeState(u *urlState, p *star.PLD, known bool) error {
 	if v[14] = tabular.Null; known {
 		v[14] = tabular.Int(int64(p.Indegree))
 	}
-	if v[15] = tabular.Null; j.opt.CountLinks {
-		v[15] = tabular.Int(u.inlinks)
+	if v[15], v[16] = tabular.Null, tabular.Null; j.opt.CountLinks {
+		v[15], v[16] = tabular.Int(u.inlinks), tabular.Int(u.hostPLDs)
 	}
 	return j.write(v...)
 }
