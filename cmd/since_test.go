@@ -65,6 +65,9 @@ func TestSinceCommands(t *testing.T) {
 	if errs := crawl(term.ExitUsage, "three", "--since-known=skip"); !strings.Contains(errs, "needs --since") {
 		t.Errorf("without --since: %q", errs)
 	}
+	apart, files := filepath.Join(base, "apart"), filepath.Join(base, "files")
+	crawl(term.ExitDone, "apart", "--out", files)
+	crawl(term.ExitDone, "four", "--since", apart+","+files, "--since-known=skip")
 	three := filepath.Join(base, "three")
 	crawl(term.ExitDone, "three", "--since", two, "--since-known=skip")
 	for _, want := range []struct {
@@ -74,6 +77,8 @@ func TestSinceCommands(t *testing.T) {
 		{"fetched by an earlier crawl (earlier-crawl); --since-known leaves it out\n            explain url --dir " +
 			"has the answer for a crawl of --since: " + two,
 			[]string{"explain", "url", "--dir", three, server.URL + "/a"}},
+		{"has the answer for a crawl of --since: " + apart + " --out " + files,
+			[]string{"explain", "url", "--dir", filepath.Join(base, "four"), server.URL + "/a"}},
 		{"in a crawl of --since (" + one + ")", []string{"explain", "url", "--dir", two, server.URL + "/a"}},
 		{"earlier-crawl", []string{"log", "--reason=earlier-crawl", three}},
 		{`"left_out": 3`, []string{"report", "--json", "--output=-", three}},

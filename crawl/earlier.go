@@ -43,25 +43,26 @@ func (c *crawler) feedEarlier(ctx context.Context) (whole bool, _ error) {
 			return false, err
 		}
 	}
-	for i, dirs := range o.Since {
-		err := c.feedOf(ctx, dirs, &c.earlier.took[i])
+	for i := range o.Since {
+		took := &c.earlier.took[i]
+		err := c.feedOf(ctx, took)
 		if ctx.Err() != nil {
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("crawl: read the URLs of earlier crawl %s: %w", strings.Join(dirs, ","), err)
+			return false, fmt.Errorf("crawl: read the URLs of earlier crawl %s: %w", strings.Join(took.Dirs, ","), err)
 		}
 	}
 	return true, nil
 }
 
 // feedOf feeds the URLs of one crawl, and counts them in took.
-func (c *crawler) feedOf(ctx context.Context, dirs []string, took *state.Earlier) error {
-	log := c.opt.Observe.Log.With("crawl", strings.Join(dirs, ","))
+func (c *crawler) feedOf(ctx context.Context, took *state.Earlier) error {
+	log := c.opt.Observe.Log.With("crawl", strings.Join(took.Dirs, ","))
 	log.Info("reading the URLs that an earlier crawl has fetched")
 	f := &earlierFeed{c: c, batch: admit.NewBatch(c.links), now: time.Now()}
-	rep, err := export.EachFetched(ctx, export.Options{FS: c.opt.Disk.FS, Dirs: dirs, RAMBytes: earlierRAM,
-		TempDir: c.Set.Path(0, "since-tmp")}, f.take)
+	rep, err := export.EachFetched(ctx, export.Options{FS: c.opt.Disk.FS, Dirs: took.Dirs, Out: took.Out,
+		RAMBytes: earlierRAM, TempDir: c.Set.Path(0, "since-tmp")}, f.take)
 	if err == nil {
 		err = f.send()
 	}

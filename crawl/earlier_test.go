@@ -138,6 +138,30 @@ func TestSinceKnownSkip(t *testing.T) {
 	}
 }
 
+// TestSinceKnownOut: of an earlier crawl with separate output directories a crawl reads the indexes there, in whatever
+// order its directories are named.
+func TestSinceKnownOut(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := newKnownWorld(), memfs.New(*seedFlag)
+		a := w.options(t, fs, "a", "")
+		a.Disk.Out = []string{"out0", "out1"}
+		mustRun(t, t.Context(), a)
+		w.asked()
+		w.again = true
+		b := w.options(t, fs, "b", options.KnownSkip)
+		b.Output.Since = [][]string{{"out1", "a", "out0"}}
+		res := mustRun(t, t.Context(), b)
+		if got, want := w.asked(), wanted("/", "/fails", "/feed.xml"); !slices.Equal(got, want) {
+			t.Errorf("asked for %v, want %v", got, want)
+		}
+		if left := res.Snapshot.Refused[state.ReasonEarlier.String()]; left != knownPages+1 { // and the missing page
+			t.Errorf("%d URLs were left out, want %d", left, knownPages+1)
+		}
+		checkBalanced(t, fs, []string{"b"})
+	})
+}
+
 // TestSinceKnownList: of a list, a crawl fetches what the earlier crawls have not, whichever of them has it.
 func TestSinceKnownList(t *testing.T) {
 	t.Parallel()

@@ -32,20 +32,29 @@ func openEarlier(fsys disk.FS, o *options.Output) (e *earlier, err error) {
 			e.close()
 		}
 	}()
-	for i, dirs := range o.Since {
-		name := strings.Join(dirs, ",")
-		r, err := state.OpenReader(fsys, dirs, nil)
+	for i, all := range o.Since {
+		name := strings.Join(all, ",")
+		dirs, out := splitOutput(fsys, all)
+		if len(dirs) == 0 {
+			return e, fmt.Errorf("crawl: earlier crawl %s: all of these are output directories; name the "+
+				"directories of its state, too: %w", name, state.ErrIncompatible)
+		}
+		r, err := state.OpenReader(fsys, dirs, out)
 		if err != nil {
 			return e, fmt.Errorf("crawl: earlier crawl %s: %w", name, err)
 		}
 		e.readers = append(e.readers, r)
-		e.took = append(e.took, state.Earlier{Dirs: dirs, Crawl: r.CrawlID})
+		e.took = append(e.took, state.Earlier{Dirs: dirs, Out: out, Crawl: r.CrawlID})
 		if r.Activity() == state.StateRunning {
 			return e, fmt.Errorf("crawl: earlier crawl %s is running: stop it first: %w", name, state.ErrIncompatible)
 		}
-		if r.Manifest.Frozen.SeparateOut && o.SinceKnown != options.KnownAll {
-			return e, fmt.Errorf("crawl: the indexes of earlier crawl %s are in its output directories, where "+
-				"--since-known does not read them: export its state, and select the URLs to fetch: %w", name,
+		if len(out) > 0 && !r.SeparateOut {
+			return e, fmt.Errorf("crawl: earlier crawl %s has no output directories, so %s is of another crawl: %w",
+				strings.Join(dirs, ","), strings.Join(out, ","), state.ErrIncompatible)
+		}
+		if r.Out.Len() == 0 && o.SinceKnown != options.KnownAll {
+			return e, fmt.Errorf("crawl: the indexes of earlier crawl %s are in its output directories, and "+
+				"--since-known reads them: name these directories, too (--since %[1]s,OUT): %[2]w", name,
 				state.ErrIncompatible)
 		}
 		secret, err := r.OpenSecret(r.Manifest)
@@ -59,6 +68,18 @@ func openEarlier(fsys disk.FS, o *options.Output) (e *earlier, err error) {
 		e.secret = secret
 	}
 	return e, nil
+}
+
+// splitOutput separates the output directories of a crawl from its others.
+func splitOutput(fsys disk.FS, all []string) (dirs, out []string) {
+	for _, dir := range all {
+		if id, err := disk.ReadIdentity(fsys, dir); err == nil && id.Kind == state.KindOutput {
+			out = append(out, dir)
+		} else {
+			dirs = append(dirs, dir) // state.OpenReader reports what is wrong with it
+		}
+	}
+	return dirs, out
 }
 
 // open opens the stores of contents of the crawls.

@@ -158,6 +158,25 @@ func TestSinceTwice(t *testing.T) {
 	})
 }
 
+// TestSinceOut: the output directories of the earlier crawl may be named for its bodies, but need not.
+func TestSinceOut(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := newSinceWorld(), memfs.New(*seedFlag)
+		a := w.options(t, fs, "a")
+		a.Disk.Out = []string{"out"}
+		mustRun(t, t.Context(), a)
+		for dir, since := range map[string][]string{"b": {"a"}, "c": {"out", "a"}} {
+			opt := w.options(t, fs, dir)
+			opt.Output.Since = [][]string{since}
+			mustRun(t, t.Context(), opt)
+			if responses, revisits := captures(t, fs, dir); len(responses) > 0 || len(revisits) != sinceHosts*sincePages {
+				t.Errorf("since %v: %d responses, %d revisits", since, len(responses), len(revisits))
+			}
+		}
+	})
+}
+
 // TestSinceRefuses: crawls with other keys, no crawl, and a crawl that began without the flag.
 func TestSinceRefuses(t *testing.T) {
 	t.Parallel()
@@ -179,7 +198,11 @@ func TestSinceRefuses(t *testing.T) {
 		mustRun(t, t.Context(), out)
 		known := w.options(t, fs, "b", "out")
 		known.Output.SinceKnown = options.KnownSkip
-		refused(known, "export its state")
+		refused(known, "name these directories, too (--since out,OUT)")
+		known.Output.Since[0] = []string{"files"}
+		refused(known, "all of these are output directories")
+		known.Output.Since[0] = []string{"files", "a"}
+		refused(known, "so files is of another crawl")
 		known.Output.Since = nil
 		refused(known, "need the earlier crawls")
 		skip := w.options(t, fs, "b", "a")

@@ -63,6 +63,7 @@ type LastRun struct {
 // Earlier is a crawl of --since, with what the new crawl took from it when it began.
 type Earlier struct {
 	Dirs    []string `json:"directories"`
+	Out     []string `json:"output_directories,omitempty"` // if they are separate and were named
 	Crawl   string   `json:"crawl"`
 	Bodies  int64    `json:"bodies"`             // to which the new crawl's revisit records may refer
 	URLs    int64    `json:"urls,omitempty"`     // that it had fetched; counted with --since-known due or skip

@@ -31,9 +31,10 @@ type Output struct {
 	// ContentSeen says what happens to bodies seen before; "": ContentRecord. ContentRecord without Store is
 	// ContentOff.
 	ContentSeen state.ContentSeen
-	// Since are the directories of earlier crawls on Disk.FS, each list those of one. A new crawl takes the bodies that
-	// they have stored: its pages with such a body become revisit records. They need ContentRecord. Later runs of the
-	// crawl may name them, too, which changes nothing.
+	// Since are the directories of earlier crawls on Disk.FS, each list those of one. Separate output directories may
+	// be among them, and must be unless SinceKnown is KnownAll. A new crawl takes the bodies that they have stored: its
+	// pages with such a body become revisit records. They need ContentRecord. Later runs of the crawl may name them,
+	// too, which changes nothing.
 	Since [][]string
 	// SinceKnown says what a new crawl does with the URLs that the crawls of Since have fetched; "": KnownAll.
 	SinceKnown Known

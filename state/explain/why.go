@@ -155,7 +155,11 @@ func (v *view) earlier() string {
 	}
 	var names []string
 	for _, e := range v.m.Run.Earlier {
-		names = append(names, strings.Join(e.Dirs, ","))
+		name := strings.Join(e.Dirs, ",")
+		if len(e.Out) > 0 {
+			name += " --out " + strings.Join(e.Out, ",")
+		}
+		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
 }
