@@ -32,7 +32,7 @@ func TestSinceCommands(t *testing.T) {
 		return errs
 	}
 	crawl(term.ExitDone, "one")
-	one, two := filepath.Join(base, "one"), filepath.Join(base, "two")
+	one, two, three, apart, files := base+"/one", base+"/two", base+"/three", base+"/apart", base+"/files"
 	for _, bad := range [][]string{{"--content-seen=skip"}, {"--content-seen=off"}, {"--store=none"}} {
 		errs := crawl(term.ExitUsage, "two", append(bad, "--since", one)...)
 		if !strings.Contains(errs, "--since is for --store warc") {
@@ -65,10 +65,8 @@ func TestSinceCommands(t *testing.T) {
 	if errs := crawl(term.ExitUsage, "three", "--since-known=skip"); !strings.Contains(errs, "needs --since") {
 		t.Errorf("without --since: %q", errs)
 	}
-	apart, files := filepath.Join(base, "apart"), filepath.Join(base, "files")
 	crawl(term.ExitDone, "apart", "--out", files)
 	crawl(term.ExitDone, "four", "--since", apart+","+files, "--since-known=skip")
-	three := filepath.Join(base, "three")
 	crawl(term.ExitDone, "three", "--since", two, "--since-known=skip")
 	for _, want := range []struct {
 		words string
@@ -77,8 +75,7 @@ func TestSinceCommands(t *testing.T) {
 		{"fetched by an earlier crawl (earlier-crawl); --since-known leaves it out\n            explain url --dir " +
 			"has the answer for a crawl of --since: " + two,
 			[]string{"explain", "url", "--dir", three, server.URL + "/a"}},
-		{"has the answer for a crawl of --since: " + apart + " --out " + files,
-			[]string{"explain", "url", "--dir", filepath.Join(base, "four"), server.URL + "/a"}},
+		{apart + " --out " + files, []string{"explain", "url", "--dir", base + "/four", server.URL + "/a"}},
 		{"in a crawl of --since (" + one + ")", []string{"explain", "url", "--dir", two, server.URL + "/a"}},
 		{"earlier-crawl", []string{"log", "--reason=earlier-crawl", three}},
 		{`"left_out": 3`, []string{"report", "--json", "--output=-", three}},

@@ -170,7 +170,8 @@ func TestSinceOut(t *testing.T) {
 			opt := w.options(t, fs, dir)
 			opt.Output.Since = [][]string{since}
 			mustRun(t, t.Context(), opt)
-			if responses, revisits := captures(t, fs, dir); len(responses) > 0 || len(revisits) != sinceHosts*sincePages {
+			responses, revisits := captures(t, fs, dir)
+			if len(responses) > 0 || len(revisits) != sinceHosts*sincePages {
 				t.Errorf("since %v: %d responses, %d revisits", since, len(responses), len(revisits))
 			}
 		}

@@ -24,6 +24,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"drumbeat/cmd/flags"
@@ -53,9 +55,9 @@ type Command struct {
 	Since       *since `placeholder:"TIME|TOKEN"`
 	Texts       bool
 	Unchanged   bool
-	Follow      bool          `short:"f"`
-	Dedup       *export.Dedup `enum:"exact,near" placeholder:"HOW"` // nil: not given
-	Fields      []string      `placeholder:"LIST"`
+	Follow      bool     `short:"f"`
+	Dedup       *dedup   `placeholder:"HOW"` // nil: not given
+	Fields      []string `placeholder:"LIST"`
 	flags.About
 }
 
@@ -82,6 +84,36 @@ func (s *since) UnmarshalText(text []byte) error {
 
 // String returns text that UnmarshalText reads.
 func (s since) String() string { return s.token + s.Moment.String() }
+
+// dedup says which pages are copies; least is the least similarity of near ones, 0 for the default.
+type dedup struct {
+	how   export.Dedup
+	least float64
+}
+
+// UnmarshalText reads exact, near, or near=SHARE.
+func (d *dedup) UnmarshalText(text []byte) error {
+	how, share, given := strings.Cut(string(text), "=")
+	*d = dedup{how: export.Dedup(how)}
+	ok := d.how == export.DedupExact && !given || d.how == export.DedupNear
+	if given {
+		var err error
+		d.least, err = strconv.ParseFloat(share, 64)
+		ok = ok && err == nil && d.least >= export.LeastSimilarity && d.least <= 1
+	}
+	if !ok {
+		return fmt.Errorf("%q is not exact, near or near=SHARE, with a share of %g to 1", text, export.LeastSimilarity)
+	}
+	return nil
+}
+
+// String returns text that UnmarshalText reads.
+func (d dedup) String() string {
+	if d.least > 0 {
+		return fmt.Sprintf("%s=%g", d.how, d.least)
+	}
+	return string(d.how)
+}
 
 // leastPart is the least value of --part-size.
 const leastPart = 1 << 10
@@ -146,7 +178,7 @@ func (c *Command) Run(a *term.App) error {
 		r.opt.Since = c.Since.Time(time.Now())
 	}
 	if c.Dedup != nil {
-		r.opt.Dedup = *c.Dedup
+		r.opt.Dedup, r.opt.Similarity = c.Dedup.how, c.Dedup.least
 	}
 	r.opt.Fields, _ = extract.ParseFields(r.opt.Format, c.Fields) // checked
 	r.to(c.Output, c.Tmp)

@@ -57,6 +57,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestDedup: texts that are no way to find copies are refused; others are read as they are written.
+func TestDedup(t *testing.T) {
+	for text, want := range map[string]dedup{"exact": {how: export.DedupExact}, "near": {how: export.DedupNear},
+		"near=0.8": {export.DedupNear, 0.8}, "near=0.7": {export.DedupNear, 0.7}, "near=1": {export.DedupNear, 1}} {
+		var d dedup
+		if err := d.UnmarshalText([]byte(text)); err != nil || d != want || d.String() != text {
+			t.Errorf("%s: %v, %v", text, d, err)
+		}
+	}
+	for _, text := range []string{"", "far", "=0.8", "exact=0.8", "near=", "near=x", "near=0.69", "near=1.01",
+		"near=NaN", "near=0.8=0.9"} {
+		if err := new(dedup).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
 // limitFS notes the memory limit of the runtime when a directory is made.
 type limitFS struct {
 	disk.FS

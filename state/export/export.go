@@ -72,6 +72,8 @@ type Options struct {
 	// Texts: the copies that it leaves out, and its columns (nil: those of extract.Fields).
 	Dedup  Dedup
 	Fields []extract.Field
+	// Texts with DedupNear: the least estimated similarity of a pair, LeastSimilarity (0 means that) to 1.
+	Similarity float64
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -301,6 +303,9 @@ func (j *job) source() string {
 	}
 	if j.opt.Kind == Texts {
 		s += fmt.Sprintf(", without %s copies", j.opt.Dedup)
+		if j.opt.Similarity > 0 {
+			s += fmt.Sprintf(" of similarity %g", j.opt.Similarity)
+		}
 	}
 	return s
 }

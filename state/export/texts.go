@@ -19,8 +19,9 @@ import (
 // writes the texts of the kept ones.
 //
 // Copies are pages with equal main texts, and revisits, whose body is that of a page. With DedupNear so are pages whose
-// MinHash signatures have an equal band and a similarity of minhash.Near or more, and copies of copies. The kept copy
-// is the one with the shortest URL, of these the first in the order of bytes, and of several captures of it the latest.
+// MinHash signatures have an equal band and a similarity of Options.Similarity or more, and copies of
+// copies. The kept copy is the one with the shortest URL, of these the first in the order of bytes, and of several
+// captures of it the latest.
 
 // Dedup says which pages are copies.
 type Dedup string
@@ -30,6 +31,9 @@ const (
 	DedupExact Dedup = "exact"
 	DedupNear  Dedup = "near"
 )
+
+// LeastSimilarity is the least value of Options.Similarity, and its default.
+const LeastSimilarity = minhash.Near
 
 // nearLeaders bounds the different texts of a band with which each other text of this band is compared.
 const nearLeaders = 64
@@ -296,6 +300,7 @@ func (t *textJoin) linkBand(c *clusters, band int) error {
 	}
 	var value []byte
 	leaders := make([]leader, 0, nearLeaders)
+	least := max(LeastSimilarity, t.j.opt.Similarity)
 	for err == nil {
 		var rec []byte
 		if rec, err = byBand.Next(); rec == nil {
@@ -308,7 +313,7 @@ func (t *textJoin) linkBand(c *clusters, band int) error {
 		l := leader{n: binary.BigEndian.Uint64(rec), sign: minhash.Signature(rec[8:])}
 		alone := true
 		for i := range leaders {
-			if minhash.Similarity(&leaders[i].sign, &l.sign) >= minhash.Near {
+			if minhash.Similarity(&leaders[i].sign, &l.sign) >= least {
 				alone = false
 				err = errors.Join(err, c.link(l.n, leaders[i].n))
 			}

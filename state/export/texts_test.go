@@ -125,6 +125,32 @@ func testTexts(t *testing.T, seen state.ContentSeen) {
 	})
 }
 
+// TestTextsSimilarity: near copies of a similarity of 1 are those with equal signatures.
+func TestTextsSimilarity(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, similarWeb(), fs, "http://a.test/")
+		opt.Output.Store = true
+		crawltest.MustRun(t, t.Context(), opt)
+		kept := func(dedup export.Dedup, least float64) []map[string]any {
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Texts, Format: tabular.JSONL, Dedup: dedup,
+				Similarity: least, Target: "texts", TempDir: "tmp", Fields: []extract.Field{extract.MinHash}}
+			_, err := export.Run(t.Context(), x) // it replaces the table that has other copies
+			must(t, err)
+			return testworld.ExportedRows(t, fs, "texts/kept")
+		}
+		texts, signatures := kept(export.DedupExact, 0), map[string]bool{}
+		for _, r := range texts {
+			signatures[fmt.Sprint(r["minhash"])] = true
+		}
+		near, equal := kept(export.DedupNear, 0), kept(export.DedupNear, 1)
+		if len(equal) != len(signatures) || len(near) >= len(equal) || len(equal) >= len(texts) {
+			t.Errorf("%d texts with %d signatures; %d are kept with a similarity of 1, %d without", len(texts),
+				len(signatures), len(equal), len(near))
+		}
+	})
+}
+
 // TestTextsOfVisits: visits that found a kept page unchanged are no copies, neither in the table nor in its sum.
 func TestTextsOfVisits(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
