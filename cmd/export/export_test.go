@@ -74,15 +74,15 @@ func TestDedup(t *testing.T) {
 	}
 }
 
-// limitFS notes the memory limit of the runtime when a directory is made.
+// limitFS notes the memory limit of the runtime when a directory is read.
 type limitFS struct {
 	disk.FS
 	limit *int64
 }
 
-func (f limitFS) MkdirAll(path string) error {
+func (f limitFS) List(dir string) ([]string, error) {
 	*f.limit = debug.SetMemoryLimit(-1)
-	return f.FS.MkdirAll(path)
+	return f.FS.List(dir)
 }
 
 // TestMemoryLimit: the heap, garbage included, is held below --ram while the table is made, and not afterwards.
