@@ -92,9 +92,9 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 		if !f.IsBool() {
 			value := f.PlaceHolder
 			if f.Enum != "" {
-				value = strings.ReplaceAll(f.Enum, ",", "\\|")
+				value = strings.ReplaceAll(f.Enum, ",", "|")
 			}
-			name += "=" + value
+			name += "=" + strings.ReplaceAll(value, "|", "\\|")
 		}
 		def := f.Default
 		if def == "" && f.IsBool() {
