@@ -164,8 +164,8 @@ func (s *Sketch) Counts() (c Counts, features int) {
 // Differ estimates the number of features that only one of two texts has. more is the number of features of the first
 // less that of the second. Each feature adds +1 or -1 to each count, by its bits, so the square of a difference of
 // counts is expected to be that number (Alon, Matias and Szegedy, The Space Complexity of Approximating the Frequency
-// Moments, 1996). The mean of 32 squares has a relative error of sqrt(2/32), a quarter. A feature that one text has n times more
-// counts as n*n. Beyond 10,000 the estimate is only large.
+// Moments, 1996). The mean of 32 squares has a relative error of sqrt(2/32), a quarter. A feature that one text has n
+// times more counts as n*n. Beyond 10,000 the estimate is only large.
 func Differ(a, b *Counts, more int) float64 {
 	sum := 0
 	for i := range a {
