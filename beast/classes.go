@@ -4,7 +4,9 @@ import "math"
 
 // The classes of a PLD's URLs in a lane have a ledger each, and share the PLD's budget by fixed weights: a class has
 // twice the weight of the one below. They follow the rule of the package comment, with two changes. A class counts
-// from its first URL on, until s is recentQueues past the last queue that had a URL of it.
+// from its first URL on, until s is recentQueues past the last queue that had a URL of it. If the budget has fewer
+// pages than classes that count, one that has no URLs in queues stops to count as soon as a class below needs its
+// place.
 //
 //	budget of a class    1 + (Bx-n)·w/Σw, rounded down, of the n classes that count; Bx if n = 1
 //	URL of one that      after the last queue that another one has reached
@@ -21,8 +23,8 @@ import "math"
 // in the next queues, not behind those of a class that has filled all queues in reach.
 const recentQueues = 16
 
-// PlaceClass is Place for a URL in one of the classes of a PLD, given the ledgers of all classes in the lane. In a
-// budget of fewer pages than classes that count, the highest ones have a page each.
+// PlaceClass is Place for a URL in one of the classes of a PLD, given the ledgers of all classes in the lane, which it
+// may change. In a budget of fewer pages than classes that count, the highest ones have a page each.
 func (l *Lanes) PlaceClass(lane int, ledgers []Ledger, class int, budget uint32) Number {
 	b := l.lanes[lane]
 	share := b.share(ledgers, class, l.turns.Load().Share(lane, budget))
@@ -55,6 +57,14 @@ func (b *Beast) share(ledgers []Ledger, class int, budget uint32) uint32 {
 	}
 	if n := others + 1; budget >= n {
 		return 1 + uint32(uint64(budget-n)<<class/uint64(weights+1<<class))
+	}
+	// Of the classes above, those without URLs in queues stop to count. If none has any, no queue would come in which
+	// they have stopped.
+	for i := class + 1; i < len(ledgers) && above >= budget; i++ {
+		if l := &ledgers[i]; counts(l) && l.Next <= s {
+			*l = Ledger{}
+			above--
+		}
 	}
 	if above < budget {
 		return 1

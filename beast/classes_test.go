@@ -85,16 +85,33 @@ func TestClasses(t *testing.T) {
 			}
 		}
 	}
-	// A budget of fewer pages than classes: one for each of the highest. Class 1 counts, too.
+	// A budget of fewer pages than classes: one for each of the highest that have URLs in queues.
 	for range 9 {
 		r.take()
 	}
 	for _, c := range []struct {
 		class int
 		want  beast.Number
-	}{{0, QF}, {1, 3}, {1, QF}, {3, 3}, {3, QF}} {
+	}{{3, 3}, {3, QF}, {0, 3}, {0, QF}, {1, QF}, {2, QF}} {
 		if n := r.putClass(0, ledgers, c.class, 2); n != c.want {
 			t.Fatalf("budget 2: a URL of class %d goes to queue %d, want %d", c.class, n, c.want)
+		}
+	}
+}
+
+// TestClassesAllEnd: if no class has URLs in queues, each class has place in the next one, whatever the budget.
+func TestClassesAllEnd(t *testing.T) {
+	for budget := range uint32(4) {
+		r := openLanes(t, memfs.New(1), beast.Turns{}, nil)
+		ledgers := make([]beast.Ledger, 4)
+		for _, class := range []int{3, 2, 1, 0, 0, 3, 1, 0, 2, 0} {
+			n := r.putClass(0, ledgers, class, budget+1)
+			if n == beast.OverBudget {
+				t.Fatalf("budget %d: no place for class %d", budget+1, class)
+			}
+			if _, _, _, ok := r.take(); !ok {
+				t.Fatalf("budget %d: queue %d is empty", budget+1, n)
+			}
 		}
 	}
 }

@@ -111,6 +111,8 @@ func (b *Stage) placeHost(ledgers *[star.HostClasses]*[star.LedgerBytes]byte, cl
 		decoded[i] = beast.DecodeLedger(l)
 	}
 	n := b.Beast.PlaceClass(int(lane), decoded[:], class, budget)
-	decoded[class].Encode(ledgers[class])
+	for i := range decoded {
+		decoded[i].Encode(ledgers[i])
+	}
 	return int64(n)
 }

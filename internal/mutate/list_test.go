@@ -340,7 +340,7 @@ var mutants = []mutant{
 		edits: []edit{{"known := f.answered()", "known := map[uint64]struct{}{}"}}},
 	// The texts of a crawl.
 	{name: "seed-names-no-crawl", file: "crawl/run.go", pkg: "./cmd", test: "TestAbout", edits: []edit{
-		{"run.FirstSeeds = c.seeds.First()", "_ = c.seeds.First()"}}},
+		{"run.FirstSeeds, run.Earlier = c.seeds.First(), ", "run.Earlier = "}}},
 	// The statements of sites about the use of their pages.
 	{name: "statement-not-carried", file: "crawl/gate/check.go", pkg: "./crawl/visit", test: "TestRights",
 		edits: []edit{{"	sum.SetStatement(&l, buf[:0])\n", "	_ = buf\n"}}},
