@@ -1,11 +1,16 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/cputime"
 	"drumbeat/internal/simweb"
@@ -75,6 +80,37 @@ func TestPublishForms(t *testing.T) {
 	checkPublishedHosts(t, out, rows)
 	checkPublishedMetadata(t, web, globbed(t, segments+"/wat/*.warc.wat.gz"), got, rows)
 
+}
+
+// TestPublishMoved: what an interrupted run made of a WARC file that is moved away meanwhile is not published.
+func TestPublishMoved(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	_, dir, _, _ := crawlForTexts(t)
+	out := t.TempDir() + "/public"
+	opt := publish.Options{Dirs: []string{dir + "/d"}, Out: globbed(t, dir+"/o*"), Target: out, TempDir: out + ".tmp",
+		NoTexts: true, Name: "CC-MAIN-2018-05"}
+	opt.FS = memfs.NewFault(disk.OS(), func(op memfs.Op, name string) error {
+		if op == memfs.OpCreate && strings.Contains(name, "cluster.idx") { // after all WARC files
+			return syscall.EIO
+		}
+		return nil
+	})
+	if _, err := publish.Run(t.Context(), opt); !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	opt.FS = nil
+	names := globbed(t, dir+"/o*/warc/*.warc.gz")
+	for _, name := range []string{names[0], strings.TrimSuffix(names[0], ".warc.gz") + ".cdxj"} {
+		must(t, os.Rename(name, dir+"/"+filepath.Base(name)))
+	}
+	r, err := publish.Run(t.Context(), opt)
+	must(t, err)
+	if len(names) < 2 || r.Volumes != len(names)-1 || r.Replaced == "" {
+		t.Errorf("%+v of %d WARC files", r, len(names))
+	}
+	got := publishedRecords(t, globbed(t, out+"/crawl-data/CC-MAIN-2018-05/segments/*/*/*.warc.gz"))
+	samePublished(t, got, publishedRecords(t, names[1:]))
 }
 
 // BenchmarkPublish publishes a crawl of pages of 30 kB by one worker.

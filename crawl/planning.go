@@ -25,7 +25,7 @@ func MakePlan(o *Options) (plan.Plan, error) {
 		HookProcs:       hook.Procs(o.opened.asker, o.Hook), HookRAM: hook.RAM(o.opened.asker, o.Hook),
 		RenderRAM: o.Render.RAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(),
 		BrokerRAM: o.Limits.BrokerRAM, Nodes: o.nodes(), Walks: o.walks(), TrapScore: o.Budgets.TrapScore,
-		Parts: o.Budgets.Parts != state.ByPLDs, Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax,
+		Parts: o.Budgets.Parts, Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax,
 		QueueBlockBytes: o.Budgets.QueueBlockBytes,
 		LeastStock:      o.leastStock(), ContentSeen: o.Output.ContentSeen, CrawlLog: o.Output.CrawlLog,
 		Store: o.Output.Store, KeepFree: o.Disk.KeepFree, CheckpointEvery: o.Disk.CheckpointEvery,

@@ -46,9 +46,9 @@ type Options struct {
 	Connections   int           `type:"count" placeholder:"N" default:"256"`
 	Store         *string       `enum:"warc,none" placeholder:"FORM"`
 	NoBare        bool
-	BudgetHosts   bool
-	Repeats       int    `name:"repeat" type:"count" placeholder:"N" default:"1"`
-	Seed          uint64 `type:"count" placeholder:"N" default:"1"`
+	BudgetParts   *string `enum:"hosts,directories" placeholder:"PARTS"` // nil: PLDs
+	Repeats       int     `name:"repeat" type:"count" placeholder:"N" default:"1"`
+	Seed          uint64  `type:"count" placeholder:"N" default:"1"`
 	Growth        bool
 	Quick         bool
 

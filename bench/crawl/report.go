@@ -48,8 +48,8 @@ func (b *crawlBench) settings(r *result.Report) {
 		how = "none: this process generates the responses"
 	}
 	r.Set("transport", "%s", how)
-	r.Set("crawl", "%d connections, RAM %s, WARC %v, budgets of hosts %v, robots.txt obeyed, no delays",
-		b.Connections, result.DecimalBytes(float64(b.RAMBytes)), b.store, b.BudgetHosts)
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, budgets of %s, robots.txt obeyed, no delays",
+		b.Connections, result.DecimalBytes(float64(b.RAMBytes)), b.store, b.budgetParts().Name())
 	if d := b.drumDisk(); d > 0 {
 		r.Set("drum-disk", "%s for links that wait for URLseen", result.DecimalBytes(float64(d)))
 	}

@@ -240,8 +240,8 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 }
 
 func (b *crawlBench) budgetParts() state.BudgetParts {
-	if b.BudgetHosts {
-		return state.ByHosts
+	if b.BudgetParts == nil {
+		return state.ByPLDs
 	}
-	return state.ByPLDs
+	return state.BudgetParts(*b.BudgetParts)
 }

@@ -279,13 +279,17 @@ func (f *Forecast) disk(p *Plan) {
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%s URLs known but not fetched, text at %.3g:1", human.Rough(waiting), l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), human.Rough(edges)+" edges, twice")
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.Parts), plds),
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.divided()), plds),
 		human.Rough(plds)+" PLDs, twice")
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
 		amount(edges*star.SupportTrafficPerEdge)
-	if o.Parts {
-		add("links to hosts", 2*p.HostLinks.cacheBytes(star.HostLinksShape(), hosts),
-			human.Rough(hosts)+" hosts, twice")
+	if o.divided() {
+		parts, of := hosts, human.Rough(hosts)+" hosts, twice"
+		if o.Parts == state.ByDirectories {
+			parts += edges
+			of = fmt.Sprintf("%s hosts, and a directory for each PLD edge, twice", human.Rough(hosts))
+		}
+		add("links to hosts", 2*p.HostLinks.cacheBytes(star.HostLinksShape(), parts), of)
 	}
 	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%s hosts, %s PLDs, twice", human.Rough(hosts), human.Rough(plds)))

@@ -60,6 +60,33 @@ func TestForecast(t *testing.T) {
 	}
 }
 
+// TestForecastParts: links to hosts take disk for each host, and links to directories for each PLD edge, too.
+func TestForecastParts(t *testing.T) {
+	size := func(parts state.BudgetParts) (bytes int64) {
+		o := defaults(4<<30, 1<<40)
+		o.Parts = parts
+		p, err := Make(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := p.Forecast(Load{Pages: 1e8, HostsPerPage: 0.1, EdgesPerPage: 0.3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Disk {
+			if d.Name == "links to hosts" {
+				bytes += d.Bytes
+			}
+		}
+		return bytes
+	}
+	pld, host, dir := size(state.ByPLDs), size(state.ByHosts), size(state.ByDirectories)
+	// A host takes 17 to 22 bytes, once and once more during a pass; 40 million keys are a bit shorter than 10 million.
+	if pld != 0 || host < 34*1e7 || host > 44*1e7 || dir < 7*host/2 || dir > 4*host {
+		t.Errorf("%d bytes by PLDs, %d by hosts, %d by directories", pld, host, dir)
+	}
+}
+
 // TestFiles: more pages need more inodes, and so does output: three for each GB.
 func TestFiles(t *testing.T) {
 	files := func(pages float64, store bool) int64 {

@@ -129,9 +129,9 @@ type Options struct {
 	Nodes               int   // of the cluster; 1 for a crawl of one node
 	Walks               bool  // the crawl is a random walk
 	TrapScore           bool
-	Parts               bool // budgets are divided among hosts or directories
-	Lanes               int  // of a new crawl
-	QueuesMax           int  // of each lane
+	Parts               state.BudgetParts
+	Lanes               int // of a new crawl
+	QueuesMax           int // of each lane
 	QueueBlockBytes     int
 	LeastStock          int64 // the stock's target while few hosts are in their delays, in URLs
 	ContentSeen         state.ContentSeen
@@ -211,7 +211,7 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", EdgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.Parts), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.divided()), share(shareIndegree), 0, o.DrumBucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, RobotsShape(), share(shareRobots), RobotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, RequestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, NamesShape(), share(shareNames), 0, 0)
@@ -252,9 +252,11 @@ func Make(o Options) (Plan, error) {
 	return p, nil
 }
 
+func (o *Options) divided() bool { return o.Parts != state.ByPLDs }
+
 // planBelow plans for the options that divide the budgets of PLDs.
 func (p *Plan) planBelow(o *Options, share func(percent int64) int64) {
-	if o.Parts {
+	if o.divided() {
 		p.HostLinks = planDrum(state.NameHostLinks, star.HostLinksShape(), share(shareHosts), 0, o.DrumBucketBytes)
 		p.HostLevelBytes = share(shareLevels)
 	}

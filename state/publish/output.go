@@ -46,11 +46,14 @@ func (j *job) create(name string) (*output, error) {
 	return &output{f, name, sha256.New()}, nil
 }
 
-// close makes the file durable and gives it its name.
+// close makes the file durable and gives it its name, or deletes it.
 func (o *output) close() (file, error) {
 	err := o.End()
 	if err == nil {
 		err = o.Rename()
+	}
+	if err != nil {
+		o.Abort()
 	}
 	return file{o.path, o.Size(), hex.EncodeToString(o.sum.Sum(nil))}, err
 }

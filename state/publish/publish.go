@@ -2,6 +2,8 @@ package publish
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -227,7 +229,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	}()
 	list, err := j.volumes()
 	if err == nil {
-		err = j.begin()
+		err = j.begin(list)
 	}
 	if err == nil {
 		err = j.opt.FS.MkdirAll(j.opt.TempDir + "/" + volumesDir)
@@ -277,19 +279,26 @@ type settings struct {
 	NoTexts    bool   `json:"no_texts"`
 	FileBytes  int64  `json:"file_bytes"`
 	Software   string `json:"software"`
+	// Volumes is the SHA-256 of the names of the WARC files: those that are moved away between two Runs must not stay
+	// in the tree, and the segments of the others depend on them.
+	Volumes string `json:"volumes"`
 }
 
 // settingsVersion rises when the same crawl would give other bytes.
 const (
-	settingsVersion = 4
+	settingsVersion = 5
 	settingsName    = "publish.json"
 )
 
 // begin leaves in TempDir only what an earlier Run with these settings has made.
-func (j *job) begin() error {
+func (j *job) begin(list []*warc.Volume) error {
 	fsys, name := j.opt.FS, j.opt.TempDir+"/"+settingsName
+	sum := sha256.New()
+	for _, v := range list {
+		fmt.Fprintln(sum, v.File())
+	}
 	want := settings{settingsVersion, j.report.Crawl, j.report.Checkpoint, j.report.Name, j.opt.NoTexts,
-		j.opt.FileBytes, j.opt.Software}
+		j.opt.FileBytes, j.opt.Software, hex.EncodeToString(sum.Sum(nil))}
 	data, err := disk.ReadFile(fsys, name)
 	if err == nil {
 		var got settings
