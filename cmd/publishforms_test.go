@@ -82,6 +82,55 @@ func TestPublishForms(t *testing.T) {
 
 }
 
+// TestPublishBounds: if one capture fills a file, each file has one, with its request and its metadata. Longer records
+// than the indexes have are in no index, and counted.
+func TestPublishBounds(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 150 })
+	dir, _, _ := crawlIntoFour(t, web, args)
+	out := t.TempDir() + "/public"
+	const longest = 1500
+	r, err := publish.Run(t.Context(), publish.Options{Dirs: []string{dir + "/d"}, Out: globbed(t, dir+"/o*"),
+		Target: out, TempDir: out + ".tmp", FileBytes: 1, RecordBytes: longest, Name: "CC-MAIN-2018-05"})
+	must(t, err)
+	names := globbed(t, out+"/crawl-data/CC-MAIN-2018-05/segments/*/*/*.warc.gz")
+	got := publishedRecords(t, names)
+	samePublished(t, got, publishedRecords(t, globbed(t, dir+"/o*/warc/*.warc.gz")))
+	long, without := int64(0), 0 // captures: longer than the bound, and without a request
+	for _, name := range names {
+		var captures, requests []string
+		must(t, warc.Read(strings.NewReader(readFile(t, name)), 0, func(r *warc.Record) error {
+			switch {
+			case r.IsCapture():
+				captures = append(captures, r.Get("WARC-Record-ID"))
+				if r.Length > longest && strings.HasPrefix(r.Get("WARC-Target-URI"), "http") {
+					long++
+				}
+			case r.Type() == "request":
+				requests = append(requests, r.Get("WARC-Concurrent-To"))
+			}
+			return nil
+		}))
+		if len(requests) == 0 {
+			without++
+		}
+		if len(captures) != 1 || len(requests) > 1 || len(requests) == 1 && requests[0] != captures[0] {
+			t.Errorf("%s has captures %q and requests of %q", name, captures, requests)
+		}
+	}
+	rows := publishedRows(t, out, got)
+	for _, row := range rows {
+		if row.Length > longest {
+			t.Errorf("a record of %d bytes is in the table", row.Length)
+		}
+	}
+	if long == 0 || r.Long != long || len(rows) < 50 || without == 0 || !strings.Contains(strings.Join(r.Notes, "\n"),
+		fmt.Sprint(long, " records of more than 1.5 KiB: the indexes leave them out")) {
+		t.Errorf("%d long records, %d without a request, %d rows: %+v", long, without, len(rows), r)
+	}
+}
+
 // TestPublishMoved: what an interrupted run made of a WARC file that is moved away meanwhile is not published.
 func TestPublishMoved(t *testing.T) {
 	notShort(t)

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -106,23 +105,8 @@ func TestSinceKnownSkip(t *testing.T) {
 			mustRun(t, t.Context(), w.options(t, fs, "a", ""))
 			w.asked()
 			w.again = true
-			var res *Result
-			for n := 0; ; n++ {
-				if n < 2*round {
-					fs.CrashAfter(1 + rng.IntN(20<<(2*rng.IntN(5))))
-				}
-				var err error
-				if res, err = Run(t.Context(), w.options(t, fs, "b", options.KnownSkip, "a")); err == nil {
-					break
-				}
-				if !errors.Is(err, disk.ErrCrashed) {
-					t.Fatalf("round %d: %v", round, err)
-				}
-				if fs = fs.Crash(); rng.IntN(2) == 0 {
-					fs = fs.Kill()
-				}
-			}
-			fs.CrashAfter(0)
+			res, fs := runCrashing(t, fs, rng, 2*round,
+				func(fs *memfs.FS) Options { return w.options(t, fs, "b", options.KnownSkip, "a") })
 			if got, want := w.asked(), wanted("/", "/fails", "/feed.xml"); !slices.Equal(got, want) {
 				t.Errorf("round %d: asked for %v, want %v", round, got, want)
 			}

@@ -104,6 +104,28 @@ func (w *sinceWorld) check(t *testing.T, fs disk.FS, dir string, earlier ...stri
 	checkBalanced(t, fs, []string{dir})
 }
 
+// runCrashing runs a crawl over so many kills and power cuts, each at a random moment, until it ends.
+func runCrashing(t *testing.T, fs *memfs.FS, rng *rand.Rand, crashes int,
+	options func(*memfs.FS) Options) (*Result, *memfs.FS) {
+	t.Helper()
+	for n := 0; ; n++ {
+		if n < crashes {
+			fs.CrashAfter(1 + rng.IntN(20<<(2*rng.IntN(5))))
+		}
+		res, err := Run(t.Context(), options(fs))
+		if err == nil {
+			fs.CrashAfter(0)
+			return res, fs
+		}
+		if !errors.Is(err, disk.ErrCrashed) {
+			t.Fatalf("after %d crashes: %v", n, err)
+		}
+		if fs = fs.Crash(); rng.IntN(2) == 0 {
+			fs = fs.Kill()
+		}
+	}
+}
+
 // TestSince: bodies that an earlier crawl has stored become revisit records that refer to it, over kills and power cuts
 // at any moment from the start on.
 func TestSince(t *testing.T) {
@@ -118,22 +140,7 @@ func TestSince(t *testing.T) {
 			w, fs := newSinceWorld(), memfs.New(*seedFlag)
 			mustRun(t, t.Context(), w.options(t, fs, "a"))
 			w.again = true
-			for n := 0; ; n++ {
-				if n < round {
-					fs.CrashAfter(1 + rng.IntN(20<<(2*rng.IntN(5))))
-				}
-				_, err := Run(t.Context(), w.options(t, fs, "b", "a"))
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, disk.ErrCrashed) {
-					t.Fatalf("round %d: %v", round, err)
-				}
-				if fs = fs.Crash(); rng.IntN(2) == 0 {
-					fs = fs.Kill()
-				}
-			}
-			fs.CrashAfter(0)
+			_, fs = runCrashing(t, fs, rng, round, func(fs *memfs.FS) Options { return w.options(t, fs, "b", "a") })
 			w.check(t, fs, "b", "a")
 		})
 	}

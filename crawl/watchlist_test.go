@@ -135,23 +135,8 @@ func TestWatchKilled(t *testing.T) {
 				list += watchLine(fmt.Sprintf("http://w%d.test/x%d", n%40, n), time.Duration(10+n)*time.Hour)
 			}
 			must(t, disk.WriteFileAtomic(fs, "list", []byte(list)))
-			var res *Result
-			for n := 0; ; n++ {
-				if n < 3*round {
-					fs.CrashAfter(1 + rng.IntN(20<<(2*rng.IntN(5))))
-				}
-				var err error
-				if res, err = Run(t.Context(), watchOptions(t, w, fs, "")); err == nil {
-					break
-				}
-				if !errors.Is(err, disk.ErrCrashed) {
-					t.Fatalf("round %d: %v", round, err)
-				}
-				if fs = fs.Crash(); rng.IntN(2) == 0 {
-					fs = fs.Kill()
-				}
-			}
-			fs.CrashAfter(0)
+			res, fs := runCrashing(t, fs, rng, 3*round,
+				func(fs *memfs.FS) Options { return watchOptions(t, w, fs, "") })
 			if got := watchCounts(&res.Snapshot); got != [3]int64{lines, lines, 0} {
 				t.Errorf("round %d: %d watched, in time, missed", round, got)
 			}

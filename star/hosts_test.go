@@ -119,6 +119,15 @@ func saveDrum(t *testing.T, d *drum.Drum, set disk.Set) *drum.State {
 	d.Pause()
 	f := d.Freeze()
 	d.Resume()
+	return saved(t, f, set)
+}
+
+// saved saves a frozen drum or Star.
+func saved[S any](t *testing.T, f interface {
+	Save(*disk.Tails) (S, error)
+	Commit() error
+}, set disk.Set) S {
+	t.Helper()
 	tails, err := disk.CreateTails(set, 1)
 	must(t, err)
 	st, err := f.Save(tails)
@@ -232,12 +241,7 @@ func TestPlaceHost(t *testing.T) {
 	h.Pause()
 	f := h.Freeze()
 	h.Resume()
-	tails, err := disk.CreateTails(set, 1)
-	must(t, err)
-	st, err := f.Save(tails)
-	must(t, err)
-	must(t, tails.Close())
-	must(t, f.Commit())
+	st := saved(t, f, set)
 	must(t, h.Close())
 	if h, err = openHostStar(t, set, 2, st); err != nil {
 		t.Fatal(err)

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 )
 
 // TestHeadOnly: a capture that waited as bytes loses its body. The records keep their ids and the other fields, the
@@ -15,12 +12,7 @@ func TestHeadOnly(t *testing.T) {
 	const empty = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ" // RFC 3548 base32 of the SHA-1 of no bytes
 	for _, tt := range revisitCases {
 		t.Run(tt.name, func(t *testing.T) {
-			fs := memfs.New(1)
-			opt := tt.opt
-			opt.Set = disk.Set{FS: fs, Paths: []string{"out"}}
-			opt.State = disk.Set{FS: fs, Paths: []string{"state"}}
-			w, err := Open(opt, nil)
-			must(t, err)
+			w, opt := openMem(t, tt.opt)
 			x := testExchange(tt.mime, tt.body)
 			x.Simhash = "0123456789abcdef"
 			e := w.NewEncoder()

@@ -52,17 +52,23 @@ func checkRevisit(t *testing.T, r *Record, x *Exchange, digest string) {
 	}
 }
 
+// openMem opens a Writer in RAM.
+func openMem(t *testing.T, opt Options) (*Writer, Options) {
+	t.Helper()
+	fs := memfs.New(1)
+	opt.Set = disk.Set{FS: fs, Paths: []string{"out"}}
+	opt.State = disk.Set{FS: fs, Paths: []string{"state"}}
+	w, err := Open(opt, nil)
+	must(t, err)
+	return w, opt
+}
+
 // TestRevisit: a capture that waited as bytes becomes a revisit record with the HTTP head and without the body.
 // Request and metadata stay, the index line has the type warc/revisit, and verification agrees.
 func TestRevisit(t *testing.T) {
 	for _, tt := range revisitCases {
 		t.Run(tt.name, func(t *testing.T) {
-			fs := memfs.New(1)
-			opt := tt.opt
-			opt.Set = disk.Set{FS: fs, Paths: []string{"out"}}
-			opt.State = disk.Set{FS: fs, Paths: []string{"state"}}
-			w, err := Open(opt, nil)
-			must(t, err)
+			w, opt := openMem(t, tt.opt)
 			x := testExchange(tt.mime, tt.body)
 			var p, q Prepared
 			must(t, w.NewEncoder().Prepare(&p, x))

@@ -172,7 +172,7 @@ func (d *Data) give(o *opener) {
 	}
 }
 
-// Close closes the file.
+// Close closes the file. All records of it are closed.
 func (d *Data) Close() error {
 	for _, o := range d.idle {
 		o.close()

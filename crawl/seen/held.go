@@ -12,7 +12,7 @@ import (
 )
 
 // HeldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names, edges and links
-// to hosts.// Their counters are those of the page's transaction.
+// to hosts. Their counters are those of the page's transaction.
 func (s *Stage) HeldLinks(b *admit.Batch) []byte {
 	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
 	clear(b.Seen)

@@ -35,7 +35,9 @@ type Options struct {
 	RAMBytes int64 // 0: 256 MiB; of the heap
 	// FileBytes is the size of a published WARC file that is full; 0, and the most: 2 GB.
 	FileBytes int64
-	Software  string // for warcinfo records
+	// RecordBytes is the length of the longest record that the indexes have; 0, and the most: 2 GiB - 1.
+	RecordBytes int64
+	Software    string // for warcinfo records
 	// Begin, if set, is called before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -111,6 +113,9 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 	}
 	if opt.FileBytes <= 0 || opt.FileBytes > maxFileBytes {
 		opt.FileBytes = maxFileBytes
+	}
+	if opt.RecordBytes <= 0 || opt.RecordBytes > maxRecord {
+		opt.RecordBytes = maxRecord
 	}
 	if len(opt.Dirs) == 0 {
 		return nil, errors.New("publish: no directory given")
@@ -254,7 +259,8 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	if n := j.report.Long; n > 0 {
-		j.note("%s of 2 GiB or more: the indexes leave %s out", human.Counted(n, "record has", "records have"),
+		j.note("%s of more than %s: the indexes leave %s out", human.Counted(n, "record", "records"),
+			human.Bytes(j.opt.RecordBytes),
 			map[bool]string{true: "it", false: "them"}[n == 1])
 	}
 	j.meter.Set("index")
@@ -278,6 +284,7 @@ type settings struct {
 	Name       string `json:"name"`
 	NoTexts    bool   `json:"no_texts"`
 	FileBytes  int64  `json:"file_bytes"`
+	Record     int64  `json:"record_bytes"`
 	Software   string `json:"software"`
 	// Volumes is the SHA-256 of the names of the WARC files: those that are moved away between two Runs must not stay
 	// in the tree, and the segments of the others depend on them.
@@ -298,7 +305,7 @@ func (j *job) begin(list []*warc.Volume) error {
 		fmt.Fprintln(sum, v.File())
 	}
 	want := settings{settingsVersion, j.report.Crawl, j.report.Checkpoint, j.report.Name, j.opt.NoTexts,
-		j.opt.FileBytes, j.opt.Software, hex.EncodeToString(sum.Sum(nil))}
+		j.opt.FileBytes, j.opt.RecordBytes, j.opt.Software, hex.EncodeToString(sum.Sum(nil))}
 	data, err := disk.ReadFile(fsys, name)
 	if err == nil {
 		var got settings

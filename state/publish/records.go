@@ -215,7 +215,7 @@ func (s *splitter) capture(x *warc.Indexed, to Subset) error {
 	switch {
 	case !strings.HasPrefix(x.URL, "http"):
 		return nil // a rendered page or a DNS answer
-	case length > maxRecord || offset > maxRecord:
+	case length > s.j.opt.RecordBytes || offset > maxRecord:
 		s.part.Long++
 		return nil
 	}
