@@ -30,6 +30,7 @@ type room struct {
 	*roomtest.World
 	stage     *budgets.Stage
 	admission options.Admission
+	parts     state.BudgetParts
 	strategy  atomic.Pointer[strategy.Strategy]
 
 	epoch    uint32
@@ -62,7 +63,7 @@ func (r *room) Glutted(_ time.Time, host uint64, _ time.Duration) bool { return 
 func open(w *roomtest.World, budget uint32, old *room) *room {
 	r := &room{World: w, pinned: map[uint64]uint32{}, glutted: map[uint64]bool{}}
 	if old != nil {
-		r.admission, r.epoch, r.function, r.pinned = old.admission, old.epoch, old.function, old.pinned
+		r.admission, r.epoch, r.function, r.pinned, r.parts = old.admission, old.epoch, old.function, old.pinned, old.parts
 	}
 	r.admission.Scope = state.ScopeAll
 	s, err := strategy.New("none", 1, nil)
@@ -70,7 +71,7 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 		w.T.Fatal(err)
 	}
 	r.strategy.Store(&s)
-	o := &options.Budgets{Policy: "equal", Default: budget, Max: 100, QueuePages: -1}
+	o := &options.Budgets{Policy: "equal", Default: budget, Max: 100, QueuePages: -1, Parts: r.parts}
 	o.Defaults()
 	r.stage = budgets.New(w.Run, w.Saved, budgets.Options{Log: w.Log, FS: w.FS, Budgets: o,
 		Admission: &r.admission, Network: &options.Network{Connections: roomtest.Connections},
@@ -86,12 +87,17 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.Open(nil, checkpoint.Row(state.NameStar, &r.stage.Star, func(st *star.State) (*star.Star, error) {
+	rows := []*checkpoint.Structure{checkpoint.Row(state.NameStar, &r.stage.Star, func(st *star.State) (*star.Star, error) {
 		return star.Open(opt, st)
 	}), checkpoint.Row(state.NameBeast, &r.stage.Beast, func(st *beast.State) (*beast.Lanes, error) {
 		return beast.OpenLanes(beast.Options{Set: w.Saved.Set, QueuesMax: 4, BlockBytes: 4 << 10},
 			budgets.TurnsOf(&s), st)
-	}))
+	})}
+	if r.parts != state.ByPLDs {
+		w.Plan.HostLinks, w.Plan.HostLevelBytes = w.Plan.Edges, 1<<10
+		rows = append(rows, checkpoint.Row(state.NameHostLinks, &r.stage.HostLinks, r.stage.OpenHostLinks))
+	}
+	w.Open(nil, rows...)
 	r.stage.OpenMerger()
 	return r
 }

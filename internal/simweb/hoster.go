@@ -137,8 +137,8 @@ func (w *Web) hosterFarmLinks(r *rng) (refs []string) {
 	return refs
 }
 
-// hosterLinks appends the links of an ordinary host's page to a blog of each hoster: of one page in four, and to blog i
-// in proportion to 1/(i+1), about.
+// hosterLinks appends the links of an ordinary host's page to a post of a blog of each hoster: of one page in four, and
+// to blog i in proportion to 1/(i+1), about. The blogs so have more URLs than a budget has room for.
 func (w *Web) hosterLinks(dst []byte, host int32, page uint32) []byte {
 	if int(host) >= w.ordinary {
 		return dst
@@ -149,7 +149,7 @@ func (w *Web) hosterLinks(dst []byte, host int32, page uint32) []byte {
 			continue
 		}
 		blog := r.below(1 + r.below(hosterBlogs))
-		dst = fmt.Appendf(dst, "<p><a href=\"%s\">a blog</a></p>\n", f.ref(w, "b", blog))
+		dst = fmt.Appendf(dst, "<p><a href=\"%s%x\">a blog</a></p>\n", f.ref(w, "b", blog), r.next()>>48)
 	}
 	return dst
 }
