@@ -3,6 +3,7 @@ package star_test
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -113,6 +114,28 @@ func TestHostSketch(t *testing.T) {
 	}
 }
 
+// TestHostSketchGrows: the number of links grows with every register, on the way from the count of empty registers to
+// the mean.
+func TestHostSketchGrows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(*seedFlag, 8))
+	for range 200 {
+		var s star.HostSketch
+		for last := 0.0; ; {
+			r, rank := rng.IntN(32), byte(1+bits.TrailingZeros64(rng.Uint64()|1<<14))
+			if at, shift := r/2, 4*(r%2); rank > s[at]>>shift&15 {
+				s[at] = s[at]&^(15<<shift) | rank<<shift
+			}
+			links := s.Links()
+			if links < last {
+				t.Fatalf("%v links after %v", links, last)
+			}
+			if last = links; links > 300 {
+				break
+			}
+		}
+	}
+}
+
 // saveDrum makes a checkpoint of a drum.
 func saveDrum(t *testing.T, d *drum.Drum, set disk.Set) *drum.State {
 	t.Helper()
@@ -144,7 +167,9 @@ func TestHostLevels(t *testing.T) {
 		h.Set(i, uint8(10+i))
 	}
 	h.Set(3, 30)
-	h.Set(100, 10) // no room
+	if h.Set(100, 10); h.Get(0) != 10 || h.Get(100) != 0 { // no room
+		t.Error("a host takes the place of another with its level")
+	}
 	h.Set(101, 11) // instead of 0
 	want := map[uint64]uint8{0: 0, 1: 11, 2: 12, 3: 30, 4: 14, 5: 15, 6: 16, 7: 17, 100: 0, 101: 11}
 	for host, level := range want {
@@ -195,7 +220,7 @@ func openHostStar(t *testing.T, set disk.Set, lanes int, st *star.State) (*hostS
 // ask checks a URL of PLD 1 and returns where it is placed.
 func (h *hostStar) ask(host uint64, level, part, lane uint8) string {
 	h.t.Helper()
-	must(h.t, h.Check([]star.CheckTuple{{PLD: 1, Host: host << 16, Level: level, Part: part, Lane: lane}}))
+	must(h.t, h.Check([]star.CheckTuple{{PLD: 1, Host: host << 18, Level: level, Part: part, Lane: lane}}))
 	_, err := h.PassAll(context.Background())
 	must(h.t, err)
 	return h.placed[len(h.placed)-1]
