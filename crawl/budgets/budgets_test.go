@@ -63,7 +63,8 @@ func (r *room) Glutted(_ time.Time, host uint64, _ time.Duration) bool { return 
 func open(w *roomtest.World, budget uint32, old *room) *room {
 	r := &room{World: w, pinned: map[uint64]uint32{}, glutted: map[uint64]bool{}}
 	if old != nil {
-		r.admission, r.epoch, r.function, r.pinned, r.parts = old.admission, old.epoch, old.function, old.pinned, old.parts
+		r.admission, r.parts, r.epoch, r.function, r.pinned = old.admission, old.parts, old.epoch, old.function,
+			old.pinned
 	}
 	r.admission.Scope = state.ScopeAll
 	s, err := strategy.New("none", 1, nil)
@@ -87,12 +88,13 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	rows := []*checkpoint.Structure{checkpoint.Row(state.NameStar, &r.stage.Star, func(st *star.State) (*star.Star, error) {
-		return star.Open(opt, st)
-	}), checkpoint.Row(state.NameBeast, &r.stage.Beast, func(st *beast.State) (*beast.Lanes, error) {
+	openStar := func(st *star.State) (*star.Star, error) { return star.Open(opt, st) }
+	openBeast := func(st *beast.State) (*beast.Lanes, error) {
 		return beast.OpenLanes(beast.Options{Set: w.Saved.Set, QueuesMax: 4, BlockBytes: 4 << 10},
 			budgets.TurnsOf(&s), st)
-	})}
+	}
+	rows := []*checkpoint.Structure{checkpoint.Row(state.NameStar, &r.stage.Star, openStar),
+		checkpoint.Row(state.NameBeast, &r.stage.Beast, openBeast)}
 	if r.parts != state.ByPLDs {
 		w.Plan.HostLinks, w.Plan.HostLevelBytes = w.Plan.Edges, 1<<10
 		rows = append(rows, checkpoint.Row(state.NameHostLinks, &r.stage.HostLinks, r.stage.OpenHostLinks))

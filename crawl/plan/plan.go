@@ -211,7 +211,8 @@ func Make(o Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", EdgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.divided()), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", IndegreeShape(o.Lanes, o.divided()), share(shareIndegree), 0,
+		o.DrumBucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, RobotsShape(), share(shareRobots), RobotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, RequestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, NamesShape(), share(shareNames), 0, 0)
