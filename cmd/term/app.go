@@ -80,7 +80,8 @@ func NewApp(stdin io.Reader, stdout, stderr io.Writer) *App {
 // goroutine ends the process.
 func Process() *App {
 	a := NewApp(os.Stdin, os.Stdout, os.Stderr)
-	a.OnHangup, a.Env, a.Environ = onHangup, os.LookupEnv, os.Environ
+	a.StopOnSignal, a.OnHangup = stopProcessOnSignal, onHangup
+	a.Env, a.Environ = os.LookupEnv, os.Environ
 	a.endOnBugs()
 	return a
 }

@@ -39,6 +39,36 @@ func Say(w io.Writer, text string) {
 // stopOnSignal cancels the context on the first SIGINT or SIGTERM; a second one ends the process at once.
 // The files on disk are then as after a crash: a crawl resumes from the last checkpoint.
 func stopOnSignal(parent context.Context) (context.Context, func()) {
+	ctx, signals, stop := catchSignals(parent)
+	return ctx, func() { signal.Stop(signals); stop() }
+}
+
+// stopProcessOnSignal is stopOnSignal for a command that ends the process soon after the context's end. Signals stay
+// caught, so that the process ends with the exit code of the command also if one comes while it prints its summary.
+func stopProcessOnSignal(parent context.Context) (context.Context, func()) {
+	ctx, signals, stop := catchSignals(parent)
+	return ctx, func() {
+		late := make(chan os.Signal, 2)
+		signal.Notify(late, syscall.SIGINT, syscall.SIGTERM)
+		signal.Stop(signals)
+		stop()
+		go func() {
+			defer bug.Fatal()
+			first := time.Time{}
+			for range late {
+				if first.IsZero() {
+					first = time.Now()
+				} else if time.Since(first) >= SameSignal {
+					os.Exit(ExitForced)
+				}
+			}
+		}()
+	}
+}
+
+// catchSignals returns a context that the first signal cancels, the channel that gets the signals, and the function
+// that ends the goroutine which receives from it.
+func catchSignals(parent context.Context) (context.Context, chan<- os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	done := make(chan struct{})
@@ -64,7 +94,7 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 			}
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+	return ctx, signals, func() { close(done); cancel(nil) }
 }
 
 // onHangup makes SIGHUP send to a channel of capacity 1: several signals before the first is received count

@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 		<-ctx.Done()
 		fmt.Println("stopping")
 		select {}
+	case "late":
+		_, release := stopProcessOnSignal(context.Background())
+		release()
+		fmt.Println("ready")
+		fmt.Scanln() // of standard input: until the test has sent its signal
+		os.Exit(ExitDone)
 	case "hangup":
 		again, release := onHangup()
 		fmt.Println("ready")
@@ -96,6 +102,23 @@ func TestSignalsWithStoppedReader(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != ExitForced {
 		t.Errorf("got %v, want exit code %d", err, ExitForced)
 	}
+}
+
+// TestLateSignal: a signal that comes while a command prints its summary does not change its exit code.
+func TestLateSignal(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ChildMode+"=late")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "ready" {
+		t.Fatalf("got %q", lines.Text())
+	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	must(t, in.Close())
+	must(t, cmd.Wait())
 }
 
 // TestHangup: SIGHUP is delivered to the channel and does not end the process.

@@ -31,7 +31,7 @@ func (s *soak) twoSignals() {
 	s.signal(syscall.SIGTERM)
 	s.let(2*term.SameSignal, 2*term.SameSignal)
 	s.signal(syscall.SIGINT)
-	s.ends(killed, term.ExitSignal, term.ExitForced) // killed: SIGINT came after the orderly end
+	s.ends(alive, term.ExitSignal, term.ExitForced)
 }
 
 // freeze stops the process for a while, as a suspended machine does.

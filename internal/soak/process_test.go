@@ -190,8 +190,7 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 	ok := ws.ExitStatus() == term.ExitDone || slices.Contains(codes, ws.ExitStatus())
 	if ws.Signaled() {
 		how = "signal " + ws.Signal().String()
-		// SIGINT and SIGTERM are caught until the crawl has ended; while the summary is printed they kill.
-		ok = mayBeKilled && slices.Contains([]syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGTERM}, ws.Signal())
+		ok = mayBeKilled && ws.Signal() == syscall.SIGKILL
 	}
 	s.outcomes[how]++
 	if text := strings.TrimSpace(p.tail.text()); ws.ExitStatus() == term.ExitFailure ||
