@@ -43,6 +43,7 @@ type heartbeats struct {
 	heard    atomic.Bool   // the others have read this node's heartbeats since its last long silence
 	ever     atomic.Bool   // heard was true once
 	connects atomic.Uint64 // cluster.State.Connects at the last look for a loss
+	losses   atomic.Int64  // times that the bucket's revisions had fallen
 
 	mu       sync.Mutex // guards the fields below
 	nodes    []seen
@@ -289,6 +290,9 @@ func (b *heartbeats) run(ctx context.Context) error {
 		if state.Connects != b.connects.Load() || last < highest {
 			b.lost()
 			b.connects.Store(state.Connects)
+			if last < highest {
+				b.losses.Add(1)
+			}
 			b.highest.Store(last)
 		}
 		b.l.updateRoom(ctx)

@@ -106,6 +106,7 @@ type Figures struct {
 	Age      time.Duration // since New
 	Starting bool          // resting since the start of the process
 	Guarded  bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
+	Losses   int64         // times that the broker had lost changes, by its revisions
 }
 
 type stage uint8
@@ -203,6 +204,7 @@ func (l *Leases) Figures() Figures {
 	}
 	f.Age = time.Since(l.began)
 	f.Resting, f.Starting, f.Guarded = !l.MayFetch(), !l.heartbeats.ever.Load(), l.heartbeats.guarded.Load()
+	f.Losses = l.heartbeats.losses.Load()
 	return f
 }
 

@@ -305,7 +305,7 @@ func testTurns(t *testing.T, seed uint64) {
 	}
 	took := time.Since(begun)
 	t.Logf("%d visits in %v: %+v", web.visits, took, sum)
-	if f := nodes[0].figures; f.Resting || f.Starting {
+	if f := nodes[0].figures; f.Resting || f.Starting || f.Losses > 0 {
 		t.Errorf("at the end: %+v", f)
 	}
 	if web.visits != 240 || sum.HandedOver < 10 || sum.Lost > 0 {
@@ -389,6 +389,9 @@ func TestLoss(t *testing.T) {
 				net.Heal(0)
 			}
 		})
+		if f := nodes[1].figures; f.Losses != 5 {
+			t.Errorf("a node that stays connected counts %d losses, want 5", f.Losses)
+		}
 	})
 }
 

@@ -144,7 +144,7 @@ func (s *Leases) Show(sn *snapshot.Snapshot) {
 	sn.Cluster.Leases = snapshot.Leases{On: true, Held: f.Held, Wanted: f.Wanted, Longest: f.Longest, Taken: f.Taken,
 		HandedOver: f.HandedOver, Lost: f.Lost, Unreadable: f.Unreadable, Replaced: f.Replaced, Refused: f.Refused,
 		Collected: f.Collected, RoomBytes: f.Room.Bytes, RoomLimit: f.Room.Limit, Guarded: f.Guarded,
-		Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() +
+		Resting: f.Resting, Starting: f.Starting, Losses: f.Losses, URLs: s.waiting.Load() +
 			sn.Deferred[state.ReasonNetworkLease.String()]}
 }
 

@@ -57,7 +57,10 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
 			Abandoned: s.gone.has(node), Dropped: f.Dropped.Records(),
-			Missing: s.heard.missing(node), Silent: s.heard.silent(node, sn.Time, sn.Elapsed)}
+			Missing: s.heard.missing(node)}
+		if !p.Abandoned {
+			p.Silent = s.heard.silent(node, sn.Time, sn.Elapsed)
+		}
 		if publisher := s.outs.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
 			p.Held = publisher.Held()

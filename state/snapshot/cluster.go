@@ -37,6 +37,7 @@ type Leases struct {
 	Guarded      bool          // new leases wait until all nodes have claimed theirs, after a loss or at the start
 	Resting      bool          // nothing is fetched: the other nodes have not read this node's heartbeats for too long
 	Starting     bool          // resting since the start of the process
+	Losses       int64         // times in this run that the broker had lost changes
 }
 
 // Pair are the figures of this node and another one. Records are links and edges between PLDs.
@@ -46,7 +47,7 @@ type Pair struct {
 	Waiting      int64         // of these, records that it has not made durable
 	WaitingBytes int64         // of the messages of these, in RAM and on disk
 	Missing      bool          // it has not been heard of in this run, and its last run, if any, has not ended
-	Silent       time.Duration // time since its last status, in this run; 0 if its run has ended
+	Silent       time.Duration // time since its last status, in this run; 0 if its run has ended or it is abandoned
 	Stalled      time.Duration // time since it last took a waiting record
 	Published    int64         // messages published in this run
 	Resends      int64         // resends of all messages in flight, in this run
