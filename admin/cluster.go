@@ -1,14 +1,19 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/crawl"
 	"drumbeat/crawl/operate"
+	"drumbeat/internal/human"
 	"drumbeat/state/condition"
 )
 
@@ -69,6 +74,30 @@ func nodeOf(s *crawl.Snapshot) *NodeOf {
 		return nil
 	}
 	return &NodeOf{c.Node, c.Nodes, Broker{c.Connected, c.Since.UTC(), c.Connects}}
+}
+
+// clusterLine describes in a line of text how a node of a cluster sees the others.
+func clusterLine(s *crawl.Snapshot) string {
+	c := &s.Cluster
+	var silent, abandoned []string
+	for i := range c.Pairs {
+		p := &c.Pairs[i]
+		if p.Silent >= cluster.StatusOld {
+			silent = append(silent, strconv.Itoa(p.Node))
+		}
+		if p.Abandoned {
+			abandoned = append(abandoned, strconv.Itoa(p.Node))
+		}
+	}
+	broker := "without the broker"
+	if c.Connected {
+		broker = "connected to the broker"
+	}
+	records, bytes, _ := c.Waiting()
+	return fmt.Sprintf("cluster: node %d of %d, %s for %s; silent nodes: %s; abandoned nodes: %s; "+
+		"%s (%s) for other nodes\n", c.Node, c.Nodes, broker, human.Duration(s.Time.Sub(c.Since).Round(time.Second)),
+		cmp.Or(strings.Join(silent, ", "), "none"), cmp.Or(strings.Join(abandoned, ", "), "none"),
+		human.Counted(records, "record waits", "records wait"), human.Bytes(bytes))
 }
 
 // cluster describes all nodes.

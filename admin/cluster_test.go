@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl"
+	"drumbeat/state/condition"
+	"drumbeat/state/snapshot"
 )
 
 // inCluster makes a crawl node 0 of several, and returns the connections of the others.
@@ -89,6 +92,34 @@ func TestClusterPage(t *testing.T) {
 	if _, body := r.ask("GET", "/api/v1/status", "", nil); json.Unmarshal(body, &st) != nil || st.Cluster == nil ||
 		st.Cluster.Nodes != 3 {
 		t.Errorf("status: %+v", st.Cluster)
+	}
+}
+
+// TestClusterHealth: /healthz names all problems, and how the node sees the broker and the other nodes. A node that is
+// silent makes the condition bad, for /readyz.
+func TestClusterHealth(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := &crawl.Snapshot{Time: now, Answered: now, Cluster: snapshot.Cluster{Nodes: 4, Connected: true,
+		Since: now.Add(-time.Hour), Pairs: []snapshot.Pair{
+			{Node: 1, Silent: 2 * time.Minute, Waiting: 3, WaitingBytes: 2048},
+			{Node: 2, Abandoned: true}, {Node: 3, Quarantined: 1}}}}
+	h := new(Server).healthOf(condition.Of(s))
+	got := h.line() + h.others() + clusterLine(s)
+	if want := `slow: Node 1 has sent nothing for 2 min; 3 records wait for it.
+warn: Node 3: 1 message waits in quarantine, because this version cannot read them.
+cluster: node 0 of 4, connected to the broker for 1 h; silent nodes: 1; abandoned nodes: 2; 3 records wait (2.0 KiB) ` +
+		"for other nodes\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s.Cluster.Connected = false
+	if text := clusterLine(s); !strings.Contains(text, ", without the broker for 1 h;") {
+		t.Error(text)
+	}
+	r := newRig(t, func(o *crawl.Options, _ *Options) { inCluster(t, o, 2) })
+	code, body := r.ask("GET", "/healthz", "", nil)
+	if code != http.StatusOK || !bytes.Contains(body, []byte("\ncluster: node 0 of 2, connected to the broker for ")) {
+		t.Errorf("/healthz: %d %s", code, body)
 	}
 }
 

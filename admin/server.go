@@ -408,7 +408,10 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("ok\n")) // no crawl runs yet
 		return
 	}
-	_, _ = w.Write([]byte(status.Health.line()))
+	_, _ = w.Write([]byte(status.Health.line() + status.Health.others()))
+	if snap, err := s.opt.Control.Snapshot(); err == nil && snap.Cluster.Nodes > 0 {
+		_, _ = w.Write([]byte(clusterLine(snap)))
+	}
 }
 
 // readyz answers 200 while the crawl runs and no fault is bad, else 503, with the condition.
@@ -427,6 +430,14 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte(status.Health.line()))
+}
+
+// others returns the problems below the worst one, a line each.
+func (h *Health) others() (text string) {
+	for _, p := range h.Problems[min(1, len(h.Problems)):] {
+		text += p.Level + ": " + p.Text + "\n"
+	}
+	return text
 }
 
 // line returns the condition in a line of text.

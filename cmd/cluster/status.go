@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -54,9 +55,17 @@ type report struct {
 	Crawl    string            `json:"crawl"`
 	Time     time.Time         `json:"time"`
 	Health   string            `json:"health"` // the condition of the cluster: state and sentence
+	Level    condition.Level   `json:"level"`  // of the condition: ok, warn or bad
+	Problems []problem         `json:"problems"`
 	Overview cluster.Overview  `json:"overview"`
 	Nodes    []*cluster.Status `json:"nodes"`   // by node; null if a node never said anything
 	Streams  []nats.StreamInfo `json:"streams"` // by node
+}
+
+// problem is one thing that is wrong with the cluster.
+type problem struct {
+	Level condition.Level `json:"level"`
+	Text  string          `json:"text"`
 }
 
 // statusPatience is how long cluster status waits for the broker.
@@ -81,9 +90,14 @@ func (c *statusCmd) Run(a *term.App) error {
 	if c.JSON {
 		out := json.NewEncoder(a.Stdout)
 		out.SetIndent("", "  ")
-		return out.Encode(r)
+		err = out.Encode(r)
+	} else {
+		err = r.print(a.Stdout)
 	}
-	return r.print(a.Stdout)
+	if err == nil && r.Level == condition.Bad {
+		err = &term.Ended{Code: term.ExitFailure, Why: r.Health, Quiet: true}
+	}
+	return err
 }
 
 // look reads the statuses and the figures of the streams.
@@ -101,7 +115,10 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	}
 	r.Overview = cluster.Summarize(r.Nodes, r.Time)
 	c := condition.OfNodes(r.Nodes, r.Time)
-	r.Health = string(c.State) + ": " + c.Text
+	r.Health, r.Level, r.Problems = string(c.State)+": "+c.Text, c.Level, []problem{}
+	for _, p := range c.Problems {
+		r.Problems = append(r.Problems, problem{p.Level, p.Text})
+	}
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
 		if err != nil {
@@ -112,26 +129,56 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	return r, nil
 }
 
-// print prints a table.
+// print prints the tables.
 func (r *report) print(out io.Writer) error {
-	n := humanize.Comma
 	o := &r.Overview
 	fmt.Fprintf(out, "crawl %s, %s: %s, %.1f pages/s, %s queued\n", r.Crawl,
 		human.Counted(len(r.Nodes), "node", "nodes"), human.Counted(o.Pages, "page", "pages"),
 		o.PagesPerSecond, human.Counted(o.Queued, "URL", "URLs"))
-	if r.Health != "" {
-		fmt.Fprintln(out, term.PlainText(r.Health))
+	fmt.Fprintln(out, term.PlainText(r.Health))
+	for _, p := range r.Problems[min(1, len(r.Problems)):] { // the first one is Health
+		fmt.Fprintf(out, "%s: %s\n", p.Level, term.PlainText(p.Text))
 	}
+	if err := r.printNodes(out); err != nil {
+		return err
+	}
+	if err := r.printLeases(out); err != nil {
+		return err
+	}
+	if o.Fullest >= 0 && len(r.Nodes) > 1 {
+		fmt.Fprintf(out, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
+			100*o.FullestShare)
+	}
+	for node, st := range r.Nodes {
+		if st != nil && st.Refused > 0 {
+			fmt.Fprintf(out, "Node %d has refused %s of other nodes: its log says why.\n", node,
+				human.Counted(st.Refused, "message or mark", "messages and marks"))
+		}
+	}
+	return nil
+}
+
+// printNodes prints a row for each node, and their sums.
+func (r *report) printNodes(out io.Writer) error {
+	n := humanize.Comma
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "node\thost\tstate\treported\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
+	fmt.Fprintln(t, "node\thost\thealth\tstate\treported\tpages\tpages/s\tqueued\toutbox\tquarantine\tdisk\t"+
+		"checkpoint\tstream")
+	quarantined, bytes := int64(0), int64(0)
 	for node, st := range r.Nodes {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
 			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"),
 				human.Bytes(s.Bytes), human.Bytes(s.MaxBytes))
 		}
+		health := string(condition.LevelOf(st, r.Time))
+		abandoned := slices.Contains(r.Overview.Abandoned, node)
+		if abandoned {
+			health = "–"
+		}
 		if st == nil {
-			fmt.Fprintf(t, "%d\t–\tnever reported\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
+			fmt.Fprintf(t, "%d\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, health,
+				stateText(st, abandoned, r.Time), stream)
 			continue
 		}
 		disk := "–"
@@ -142,43 +189,21 @@ func (r *report) print(out io.Writer) error {
 		if st.Waiting > 0 {
 			kept += fmt.Sprintf(" (%s, most for node %d)", human.Bytes(st.WaitingBytes), st.Slowest)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
-			stateText(st, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),
-			st.PagesPerSecond, n(st.Queued), kept, disk, st.Checkpoint, stream)
+		quarantined += st.Quarantined
+		bytes += st.WaitingBytes
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
+			health, stateText(st, abandoned, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),
+			st.PagesPerSecond, n(st.Queued), kept, n(st.Quarantined), disk, st.Checkpoint, stream)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if err := r.printLeases(out); err != nil {
-		return err
-	}
-	var notes strings.Builder
-	for _, node := range o.Abandoned {
-		fmt.Fprintf(&notes, "Node %d was abandoned: the others continue without it.\n", node)
-	}
-	for _, node := range o.Missing {
-		fmt.Fprintf(&notes, "Node %d has not reported for a minute.\n", node)
-	}
-	if o.Fullest >= 0 && len(r.Nodes) > 1 {
-		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
-			100*o.FullestShare)
-	}
-	for node, st := range r.Nodes {
-		if st != nil && st.Quarantined > 0 {
-			fmt.Fprintf(&notes, "Node %d keeps %s in quarantine: its version cannot read them.\n", node,
-				human.Counted(st.Quarantined, "message of other nodes", "messages of other nodes"))
+	if o := &r.Overview; len(r.Nodes) > 1 {
+		kept := n(o.Waiting)
+		if o.Waiting > 0 {
+			kept += " (" + human.Bytes(bytes) + ")"
 		}
-		if st != nil && st.Refused > 0 {
-			fmt.Fprintf(&notes, "Node %d has refused %s of other nodes: its log says why.\n", node,
-				human.Counted(st.Refused, "message or mark", "messages and marks"))
-		}
+		fmt.Fprintf(t, "all\t\t%s\t\t\t%s\t%.1f\t%s\t%s\t%s\t\t\t\n", r.Level, n(o.Pages), o.PagesPerSecond,
+			n(o.Queued), kept, n(quarantined))
 	}
-	if o.Configs > 1 {
-		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload or run with other "+
-			"options.\n", o.Configs)
-	}
-	_, err := io.WriteString(out, notes.String())
-	return err
+	return t.Flush()
 }
 
 // printLeases prints a table of the networks that nodes visit in turn, if they do.
@@ -219,8 +244,14 @@ func (r *report) printLeases(out io.Writer) error {
 // maxWait bounds a time that a node says, in seconds: a hundred years.
 const maxWait = 100 * 365 * 24 * 3600
 
-// stateText says what a node does.
-func stateText(st *cluster.Status, now time.Time) string {
+// stateText says what a node does; st is nil if it has never reported.
+func stateText(st *cluster.Status, abandoned bool, now time.Time) string {
+	switch {
+	case abandoned:
+		return "abandoned"
+	case st == nil:
+		return "never reported"
+	}
 	waits := term.PlainText(st.Waits)
 	switch {
 	case st.Ended != "":

@@ -29,68 +29,115 @@ func emptyBroker(t *testing.T, dir string, f *cluster.File) *nats.Transport {
 	return e
 }
 
+// statusRig is a cluster of three nodes whose broker has no node.
+type statusRig struct {
+	t    *testing.T
+	name string // of the file
+	e    *nats.Transport
+	out  bytes.Buffer
+	app  term.App
+}
+
+func newStatusRig(t *testing.T) *statusRig {
+	dir := t.TempDir()
+	r := &statusRig{t: t, name: filepath.Join(dir, "cluster.json")}
+	r.app = term.App{Stdout: &r.out, Stderr: &r.out}
+	must(t, (&initCmd{File: r.name, Nodes: 3}).Run(&r.app))
+	f, err := read(r.name)
+	must(t, err)
+	r.e = emptyBroker(t, dir, f)
+	t.Cleanup(func() {
+		if err := r.e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// status returns what cluster status prints, and checks its exit code. Words have a space between them.
+func (r *statusRig) status(json bool, want int) string {
+	r.t.Helper()
+	r.out.Reset()
+	c := statusCmd{File: r.name, connectFlags: connectFlags{Cluster: []string{"nats://" + r.e.Addr().String()}},
+		JSON: json}
+	if err := c.Run(&r.app); term.ExitCode(err) != want {
+		r.t.Errorf("exit code %d, want %d: %v", term.ExitCode(err), want, err)
+	}
+	return strings.Join(strings.Fields(r.out.String()), " ")
+}
+
+// put writes statuses.
+func (r *statusRig) put(list ...cluster.Status) {
+	r.t.Helper()
+	for _, st := range list {
+		data, err := st.Encode()
+		must(r.t, err)
+		if _, err := r.e.Put(r.t.Context(), cluster.BucketCrawl, cluster.StatusKey(st.Node), data); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at
 // the broker. A broker that does not answer is an error.
 func TestStatus(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "cluster.json")
-	var out bytes.Buffer
-	a := &term.App{Stdout: &out, Stderr: &out}
-	must(t, (&initCmd{File: name, Nodes: 3}).Run(a))
-	f, err := read(name)
-	must(t, err)
-	e := emptyBroker(t, dir, f)
-	defer func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	status := func(json bool) string {
-		t.Helper()
-		out.Reset()
-		c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + e.Addr().String()}},
-			JSON: json}
-		must(t, c.Run(a))
-		return out.String()
-	}
-	if text := status(false); strings.Count(text, "never reported ") != 3 ||
-		strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
+	r := newStatusRig(t)
+	if text := r.status(false, term.ExitFailure); strings.Count(text, "never reported – ") != 3 ||
+		strings.Count(text, "– none ") != 3 {
 		t.Errorf("an empty broker: %s", text)
 	}
-	for _, st := range []cluster.Status{
+	r.put([]cluster.Status{
 		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1,
 			DiskLimit: 4, Waiting: 7, WaitingBytes: 2000, Slowest: 2, Checkpoint: 9,
 			Leases: &cluster.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
 				HandedOver: 10, Lost: 2, Resting: true, Starting: true}},
-		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
-	} {
-		data, err := st.Encode()
-		must(t, err)
-		if _, err := e.Put(t.Context(), cluster.BucketCrawl, cluster.StatusKey(st.Node), data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(t, <-e.Publish(t.Context(), 2, 0, "", []byte("x")))
-	text := status(false)
+		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4, Quarantined: 8},
+	}...)
+	must(t, <-r.e.Publish(t.Context(), 2, 0, "", []byte("x")))
+	text := r.status(false, term.ExitFailure)
 	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 KiB, most for node 2)",
 		"25 %", "not reporting", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
-		"Node 1 has not reported", "Node 2 has not reported", "The fullest disk is that of node 1: 75 %"} {
-		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+		"bad: Node 2 has never reported.", "slow: Node 1 has not reported for 1 h",
+		" b bad not reporting 1 h ago 6 0.0 0 0 8 ", "2 – bad never reported", "all bad 1,240 5.5 0 7 (2.0 KiB) 8",
+		"The fullest disk is that of node 1: 75 %"} {
+		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}
 	}
 	if strings.Contains(text, "\x1b") {
 		t.Errorf("a control character of a node: %q", text)
 	}
-	var r report
-	if err := json.Unmarshal([]byte(status(true)), &r); err != nil || len(r.Nodes) != 3 || r.Nodes[2] != nil ||
-		r.Overview.Fullest != 1 || r.Nodes[0].Leases == nil || r.Nodes[0].Leases.HandedOver != 10 ||
-		r.Nodes[1].Leases != nil || !r.Streams[1].Missing || r.Streams[2].Messages != 1 {
-		t.Errorf("%v, %+v", err, r)
+	var is report
+	if err := json.Unmarshal([]byte(r.status(true, term.ExitFailure)), &is); err != nil || len(is.Nodes) != 3 ||
+		is.Nodes[2] != nil || is.Overview.Fullest != 1 || is.Nodes[0].Leases == nil ||
+		is.Nodes[0].Leases.HandedOver != 10 || is.Nodes[1].Leases != nil || !is.Streams[1].Missing ||
+		is.Streams[2].Messages != 1 {
+		t.Errorf("%v, %+v", err, is)
 	}
-	c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + noBroker(t)}}}
-	if err := c.Run(a); err == nil || !strings.Contains(err.Error(), "answers") {
+	if is.Level != "bad" || len(is.Problems) != 2 || is.Problems[1].Text != "Node 2 has never reported." {
+		t.Errorf("%s %+v", is.Level, is.Problems)
+	}
+	c := statusCmd{File: r.name, connectFlags: connectFlags{Cluster: []string{"nats://" + noBroker(t)}}}
+	if err := c.Run(&r.app); err == nil || !strings.Contains(err.Error(), "answers") {
 		t.Errorf("without a broker: %v", err)
+	}
+}
+
+// TestStatusHealth: the exit code is 1 if the condition of the cluster is bad. All problems are named.
+func TestStatusHealth(t *testing.T) {
+	r := newStatusRig(t)
+	now := time.Now()
+	r.put(cluster.Status{Node: 0, Time: now}, cluster.Status{Node: 1, Time: now, Abandoned: []int{2}})
+	if text := r.status(false, term.ExitDone); !strings.Contains(text, "2 – – abandoned") {
+		t.Error(text)
+	}
+	r.put(cluster.Status{Node: 1, Time: now, Level: "warn", State: "slow", Text: "It is slow."},
+		cluster.Status{Node: 2, Time: now, Level: "bad", State: "standing-still", Text: "A disk is full."})
+	text := r.status(false, term.ExitFailure)
+	for _, want := range []string{"slow: Node 2: A disk is full.", "warn: Node 1: It is slow.", " 1 warn running "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
 	}
 }
 

@@ -58,6 +58,9 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
 			Abandoned: s.gone.has(node), Dropped: f.Dropped.Records(),
 			Missing: s.heard.missing(node)}
+		if st := s.heard.status(node); st != nil {
+			p.Ended = st.Ended
+		}
 		if !p.Abandoned {
 			p.Silent = s.heard.silent(node, sn.Time, sn.Elapsed)
 		}

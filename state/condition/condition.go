@@ -75,6 +75,8 @@ const (
 	silence = cluster.StatusEvery + 4*time.Second
 	// stalled is how long another node may make nothing durable of what waits for it, or three checkpoints.
 	stalled = time.Minute
+	// heldUp is how long records may wait for another node until that is a fault: the crawl cannot end meanwhile.
+	heldUp = 30 * time.Minute
 )
 
 // view is a snapshot under examination.
@@ -218,25 +220,41 @@ func (v *view) cluster() {
 		v.add(Bad, v.still(), "network", next, "The broker of the cluster has been away for %s", human.Duration(away))
 	}
 	for i := range c.Pairs {
-		p := &c.Pairs[i]
-		waits := human.Counted(p.Waiting, "record waits", "records wait")
-		switch {
-		case p.Abandoned || !c.Connected:
-		case p.Silent > silence:
-			level := Warn
-			if p.Silent >= cluster.StatusOld {
-				level = Bad
-			}
-			text, do := "Node %d has sent nothing for %s; %s for it", next
-			if p.Missing {
-				text = "Node %d has not started, %s after this node, and the crawl cannot end without it; %s for it"
-				do = fmt.Sprintf("drumbeat crawl --node %d", p.Node)
-			}
-			v.add(level, Slow, "cluster", do, text, p.Node, human.Duration(p.Silent.Round(time.Second)), waits)
-		case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
-			v.add(Warn, Slow, "cluster", next, "Node %d has stored nothing for %s; %s for it", p.Node,
-				human.Duration(p.Stalled.Round(time.Second)), waits)
+		if p := &c.Pairs[i]; !p.Abandoned && c.Connected {
+			v.pair(p, next)
 		}
+	}
+}
+
+// pair adds what is wrong with another node. next is a command.
+func (v *view) pair(p *snapshot.Pair, next string) {
+	waits := human.Counted(p.Waiting, "record waits", "records wait")
+	level := Warn
+	if p.Stalled >= heldUp || p.Silent >= cluster.StatusOld {
+		level = Bad
+	}
+	switch {
+	case p.Silent > silence:
+		text, do := "Node %d has sent nothing for %s; %s for it", next
+		if p.Missing {
+			text = "Node %d has not started, %s after this node, and the crawl cannot end without it; %s for it"
+			do = fmt.Sprintf("drumbeat crawl --node %d", p.Node)
+		}
+		v.add(level, Slow, "cluster", do, text, p.Node, human.Duration(p.Silent.Round(time.Second)), waits)
+	case p.Ended != "" && v.Cluster.Idle && v.quiet >= stalled:
+		v.add(Bad, v.still(), "cluster", fmt.Sprintf("drumbeat crawl --node %d", p.Node),
+			"Node %d has ended its run (%s), and the crawl cannot end before it runs again; %s for it", p.Node, p.Ended,
+			waits)
+	case p.Held && p.Waiting > 0:
+		v.add(level, Slow, "cluster", next, "Node %d has an older version, and nothing is sent to it; %s for it",
+			p.Node, waits)
+	case p.Waiting > 0 && p.Stalled >= max(stalled, 3*v.CheckpointEvery):
+		v.add(level, Slow, "cluster", next, "Node %d has stored nothing for %s; %s for it", p.Node,
+			human.Duration(p.Stalled.Round(time.Second)), waits)
+	}
+	if p.Quarantined > 0 {
+		v.add(Warn, Slow, "cluster", next, "Node %d: %s in quarantine, because this version cannot read them",
+			p.Node, human.Counted(p.Quarantined, "message waits", "messages wait"))
 	}
 }
 

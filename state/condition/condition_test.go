@@ -126,6 +126,24 @@ var ofParts = []judged{
 		c.Pairs[0].Silent, c.Pairs[0].Missing = time.Minute, true
 	}), condition.Slow, condition.Bad,
 		"Node 1 has not started, 1 min after this node, and the crawl cannot end without it; 0 records wait for it."},
+	{"a node that ended with work left", node(func(c *snapshot.Cluster) {
+		c.Idle, c.Pairs[0].Ended = true, "stopped"
+	}), condition.Working, condition.OK, "The crawl works"},
+	{"nothing left but on a node that ended", func(s *snap) {
+		silent(snapshot.WaitNodes, "the other nodes")(s)
+		s.Answered = now.Add(-2 * time.Minute)
+		node(func(c *snapshot.Cluster) { c.Idle, c.Pairs[0].Ended = true, "stopped" })(s)
+	}, condition.Standing, condition.Bad,
+		"Node 1 has ended its run (stopped), and the crawl cannot end before it runs again; 0 records wait for it."},
+	{"links held up", node(func(c *snapshot.Cluster) {
+		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, time.Hour
+	}), condition.Slow, condition.Bad, "Node 1 has stored nothing for 1 h; 3 records wait for it."},
+	{"an older node", node(func(c *snapshot.Cluster) {
+		c.Pairs[0].Waiting, c.Pairs[0].Held = 3, true
+	}), condition.Slow, condition.Warn,
+		"Node 1 has an older version, and nothing is sent to it; 3 records wait for it."},
+	{"quarantine", node(func(c *snapshot.Cluster) { c.Pairs[0].Quarantined = 2 }), condition.Slow, condition.Warn,
+		"Node 1: 2 messages wait in quarantine, because this version cannot read them."},
 	{"an abandoned node", node(func(c *snapshot.Cluster) {
 		c.Pairs[0] = snapshot.Pair{Node: 1, Waiting: 3, Stalled: time.Hour, Abandoned: true}
 	}), condition.Working, condition.OK, "The crawl works"},

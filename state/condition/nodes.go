@@ -72,6 +72,18 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 	return v
 }
 
+// LevelOf returns the level of a node by its status, nil if it has never reported. A node that is silent is Bad; one
+// that has ended, or is of a version that does not say, is OK.
+func LevelOf(st *cluster.Status, now time.Time) Level {
+	switch {
+	case st == nil || !st.Heard(now):
+		return Bad
+	case st.Ended != "" || Level(st.Level) != Warn && Level(st.Level) != Bad:
+		return OK
+	}
+	return Level(st.Level)
+}
+
 // firstText returns the sentence of the first node that says one.
 func firstText(list []*cluster.Status, now time.Time) string {
 	for _, st := range list {

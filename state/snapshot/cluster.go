@@ -47,6 +47,7 @@ type Pair struct {
 	Waiting      int64         // of these, records that it has not made durable
 	WaitingBytes int64         // of the messages of these, in RAM and on disk
 	Missing      bool          // it has not been heard of in this run, and its last run, if any, has not ended
+	Ended        string        // why its last run has ended; "" while it runs, and before it was heard of
 	Silent       time.Duration // time since its last status, in this run; 0 if its run has ended or it is abandoned
 	Stalled      time.Duration // time since it last took a waiting record
 	Published    int64         // messages published in this run
