@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 // writes it after the manifest is durable, so a crash cannot invalidate it. If the broker loses marks, the
 // nodes write theirs again.
 type Mark struct {
+	Form
 	Node        int    `json:"node"`
 	Incarnation uint64 `json:"life,omitempty"` // how often the node was resynced
 	Checkpoint  uint64 `json:"checkpoint"`     // its number
@@ -40,18 +40,11 @@ type Mark struct {
 	// ResendRequests counts, by sender, the resends that this node has requested. When it rises, the sender
 	// resends all messages that this node has not taken. It is newer than the checkpoint.
 	ResendRequests []uint64 `json:"want"`
-	// Reads is the latest message version that the node reads; 0: the mark is of a release without the field,
-	// and the version is 2.
-	Reads int `json:"reads,omitempty"`
+	// ReadsTo is Version of the node's program; see Reads. 0: the mark is of a release without the field.
+	ReadsTo int `json:"reads,omitempty"`
 
 	Revision uint64 `json:"-"` // of the value, if the mark was read from the broker
 }
-
-// firstReads is the version for marks without Reads.
-const firstReads = 2
-
-// ReadsAll reports whether the node reads the messages of this program.
-func (m *Mark) ReadsAll() bool { return cmp.Or(m.Reads, firstReads) >= MessageVersion }
 
 // maxRound bounds rounds in marks: each end of the crawl adds one.
 const maxRound = 1 << 32
@@ -95,6 +88,9 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, fmt.Errorf("cluster: %s: %w", key, err)
 	}
+	if err := m.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
 	if MarkNode(key) != m.Node || m.Node < 0 || m.Node >= nodes || !m.valid(nodes) {
 		return nil, fmt.Errorf("cluster: %s is not the mark of one of %d nodes", key, nodes)
 	}
@@ -113,7 +109,7 @@ func (m *Mark) valid(nodes int) bool {
 			return false
 		}
 	}
-	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.Reads >= 0 &&
+	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.ReadsTo >= 0 &&
 		CheckIncarnation(m.Incarnation) == nil
 }
 

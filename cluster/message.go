@@ -15,7 +15,7 @@ import (
 // A message carries records from one node to another. Integers are little-endian.
 //
 //	offset size field    meaning
-//	0      4    magic    "dbx2"
+//	0      4    magic    "dbx" and the version, a digit
 //	4      8    crawl    identifies the cluster's crawl
 //	12     2+2  from, to nodes
 //	16     8    number   of the message, from 1, of this pair of nodes
@@ -25,17 +25,13 @@ import (
 //	124    n    records  a block of S2
 //	124+n  8    checksum xxhash64 of bytes [0, 124+n)
 //
-// A record is its kind (1 byte), its length as uvarint, and its payload.
+// A record is its kind (1 byte), its length as uvarint, and its payload. All versions have this in common, and
+// kindPages, so that each node can count and keep each message.
 const (
-	messageMagic = "dbx2"
+	messageMagic = "dbx"
 	messageHead  = 124
 	messageSum   = 8
 )
-
-// MessageVersion is the version of the messages that this program writes, and the latest that it reads: the
-// digit of messageMagic. Raise it for a new kind of record, or a new form. A publisher sends no message that
-// its receiver cannot read (Mark.Reads).
-const MessageVersion = 2
 
 // Kinds of records.
 const (
@@ -109,6 +105,7 @@ func edgeKey(from, to []byte) uint64 {
 
 // Header is the header of a message.
 type Header struct {
+	Version       int // 0: FirstVersion
 	Crawl         uint64
 	From, To      int
 	Number        uint64
@@ -116,18 +113,19 @@ type Header struct {
 	raw           uint32
 }
 
-// ReadHeader reads the header of a message and checks its checksum.
+// ReadHeader reads the header of a message of any version and checks its checksum.
 func ReadHeader(msg []byte) (h Header, err error) {
 	n := len(msg) - messageSum
 	switch {
 	case n < messageHead || n > MaxMessageBytes-messageSum:
 		return h, fmt.Errorf("cluster: %w: %d bytes", ErrMessage, len(msg))
-	case string(msg[:4]) != messageMagic:
-		return h, fmt.Errorf("cluster: %w: it begins with %q; this program reads %q", ErrMessage, msg[:4], messageMagic)
+	case string(msg[:3]) != messageMagic || versionOf(msg) < FirstVersion || versionOf(msg) > lastVersion:
+		return h, fmt.Errorf("cluster: %w: it begins with %q; want %q and a digit from %d", ErrMessage, msg[:4],
+			messageMagic, FirstVersion)
 	case xxhash.Sum64(msg[:n]) != binary.LittleEndian.Uint64(msg[n:]):
 		return h, fmt.Errorf("cluster: %w: the checksum is wrong", ErrMessage)
 	}
-	h.Crawl = binary.LittleEndian.Uint64(msg[4:])
+	h.Version, h.Crawl = versionOf(msg), binary.LittleEndian.Uint64(msg[4:])
 	h.From, h.To = int(binary.LittleEndian.Uint16(msg[12:])), int(binary.LittleEndian.Uint16(msg[14:]))
 	h.Number = binary.LittleEndian.Uint64(msg[16:])
 	h.Before, h.After = decodeTotals(msg[24:]), decodeTotals(msg[72:])
@@ -141,7 +139,7 @@ func ReadHeader(msg []byte) (h Header, err error) {
 // appendMessage appends a message with the records raw.
 func appendMessage(dst []byte, h *Header, raw []byte) []byte {
 	start := len(dst)
-	dst = append(dst, messageMagic...)
+	dst = append(append(dst, messageMagic...), byte('0'+max(FirstVersion, h.Version)))
 	dst = binary.LittleEndian.AppendUint64(dst, h.Crawl)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.From))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.To))
@@ -170,11 +168,17 @@ type Sink interface {
 var errSums = errors.New("its records do not have the sums of its header")
 
 // Decoder decodes messages. The zero value is ready. It belongs to one goroutine.
-type Decoder struct{ raw []byte }
+type Decoder struct {
+	Reads int // the latest version that it reads; 0: Version
+	raw   []byte
+}
 
 // Records passes the records of a message, whose header is h, to sink. It returns an error of sink unchanged.
 // Any other error is ErrMessage; sink may then have received some of the records.
 func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
+	if err := readable(h.Version, d.Reads); err != nil {
+		return err
+	}
 	raw, err := d.block(msg, h)
 	if err != nil {
 		return err

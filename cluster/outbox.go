@@ -34,6 +34,7 @@ type Outbox struct {
 
 	mu        sync.Mutex // guards the fields below
 	open      []byte     // records of the open message
+	version   int        // of the open message
 	last      uint64     // number of the last whole message
 	durable   uint64     // number of the last message that a durable manifest covers
 	out       Totals     // of all records that were added
@@ -46,10 +47,12 @@ type Outbox struct {
 
 // OutboxOptions configure an Outbox.
 type OutboxOptions struct {
-	Set        disk.Set
-	Name       string // of its queues, a path under state/
-	Crawl      uint64 // identifies the cluster's crawl
-	From, To   int
+	Set      disk.Set
+	Name     string // of its queues, a path under state/
+	Crawl    uint64 // identifies the cluster's crawl
+	From, To int
+	// Version returns the version in which this node writes (Common); nil: FirstVersion.
+	Version    func() int
 	BlockBytes int         // of the queues
 	Pool       *queue.Pool // nil for a private one
 }
@@ -59,6 +62,7 @@ type OutboxState struct {
 	Pending   *queue.State `json:"pending"`
 	Sent      *queue.State `json:"sent"`
 	Open      disk.Ref     `json:"open,omitzero"`
+	Version   int          `json:"version,omitempty"` // of the open message; 0: FirstVersion
 	Last      uint64       `json:"last"`
 	Taken     uint64       `json:"taken"`
 	Out       Totals       `json:"out"`
@@ -91,7 +95,7 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	if o.open, err = disk.ReadTail(opt.Set, st.Open); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
-	o.last, o.durable, o.taken = st.Last, st.Last, st.Taken
+	o.version, o.last, o.durable, o.taken = st.Version, st.Last, st.Last, st.Taken
 	o.out, o.whole, o.gone = st.Out, st.Whole, st.Gone
 	o.dropped, o.abandoned = st.Dropped, st.Abandoned
 	return o, nil
@@ -135,7 +139,7 @@ func (o *Outbox) AddLink(key uint64, record []byte) error {
 		o.whole = o.out
 		return nil
 	}
-	o.open = append(appendHead(o.open, kindLink, len(record)), record...)
+	o.open = append(o.head(kindLink, len(record)), record...)
 	return o.sealFull()
 }
 
@@ -150,7 +154,7 @@ func (o *Outbox) AddEdge(from, to []byte) error {
 		o.whole = o.out
 		return nil
 	}
-	o.open = append(appendHead(o.open, kindEdge, 1+len(from)+len(to)), byte(len(from)))
+	o.open = append(o.head(kindEdge, 1+len(from)+len(to)), byte(len(from)))
 	o.open = append(append(o.open, from...), to...)
 	return o.sealFull()
 }
@@ -162,7 +166,7 @@ func (o *Outbox) AddScope(key uint64) error {
 	if o.abandoned {
 		return nil
 	}
-	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindScope, 8), key)
+	o.open = binary.LittleEndian.AppendUint64(o.head(kindScope, 8), key)
 	return o.sealFull()
 }
 
@@ -176,8 +180,20 @@ func (o *Outbox) AddPages(n int64) error {
 	if o.abandoned {
 		panic("BUG: cluster: pages for an abandoned node")
 	}
-	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindPages, 8), uint64(n))
+	o.open = binary.LittleEndian.AppendUint64(o.head(kindPages, 8), uint64(n))
 	return o.sealFull()
+}
+
+// head returns the open message with the head of a record added. The first record decides the message's version.
+// The caller holds mu.
+func (o *Outbox) head(kind byte, n int) []byte {
+	if len(o.open) == 0 {
+		o.version = 0
+		if o.opt.Version != nil {
+			o.version = o.opt.Version()
+		}
+	}
+	return appendHead(o.open, kind, n)
 }
 
 func (o *Outbox) sealFull() error {
@@ -204,7 +220,7 @@ var scratches = sync.Pool{New: func() any { return new([]byte) }}
 func (o *Outbox) seal() error {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
-	h := Header{Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1, Before: o.whole, After: o.out}
+	h := Header{Version: o.version, Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1, Before: o.whole, After: o.out}
 	*scratch = appendMessage((*scratch)[:0], &h, o.open)
 	if err := o.pending.Append(*scratch); err != nil {
 		return err
@@ -352,9 +368,13 @@ type OutboxFrozen struct {
 func (o *Outbox) Freeze() *OutboxFrozen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
+	f := &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
 		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped,
 			Abandoned: o.abandoned}}
+	if o.version > FirstVersion {
+		f.st.Version = o.version
+	}
+	return f
 }
 
 // Save writes the records in RAM to the tail files and returns the state for the manifest.

@@ -35,6 +35,7 @@ type Publisher struct {
 	doubted        *Mark // the last mark passed to Doubt; of Run
 	idleFor        int   // resends without progress; of Run
 	held           atomic.Bool
+	unread         int // version of a message that the receiver did not read; 0: none; of Run
 	mark           atomic.Pointer[Mark]
 	resendRequests uint64 // of the last mark that was seen
 	connects       uint64 // State.Connects when the last resend began
@@ -88,7 +89,7 @@ func (p *Publisher) Mark(m *Mark) {
 // Figures returns the number of published messages, and the number of resends.
 func (p *Publisher) Figures() (published, resends int64) { return p.published.Load(), p.resends.Load() }
 
-// Held reports whether Run publishes nothing because the receiver cannot read messages of this version.
+// Held reports whether Run publishes nothing because the receiver cannot read the next message.
 func (p *Publisher) Held() bool { return p.held.Load() }
 
 // Run publishes until ctx ends. It waits for an unreachable transport without limit. The error is that of a
@@ -108,9 +109,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return err
 		}
 		if dropped {
-			progress, p.idleFor = time.Now(), 0
+			progress, p.idleFor, p.unread = time.Now(), 0, 0
 		}
-		if p.held.Store(p.outdated()); p.Held() {
+		if p.held.Store(!p.reads(p.unread)); p.Held() {
 			p.sleep(ctx, p.ResendAfter, true)
 			resend = true
 			continue
@@ -130,7 +131,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		var more bool
 		if resend {
 			more, err = p.resendAll(ctx)
-			resend = err != nil
+			resend = err != nil || p.unread != 0
 			progress = time.Now()
 		} else {
 			more, err = p.publish(ctx)
@@ -161,10 +162,11 @@ func (p *Publisher) awaitReady(ctx context.Context) {
 	}
 }
 
-// outdated reports whether the receiver cannot read messages of this version.
-func (p *Publisher) outdated() bool {
+// reads reports whether the receiver reads messages of a version. All nodes read a version before one writes it
+// (Common), so it does unless its program was replaced by an older one.
+func (p *Publisher) reads(version int) bool {
 	m := p.mark.Load()
-	return m != nil && !m.ReadsAll()
+	return version <= FirstVersion || m != nil && version <= m.Reads()
 }
 
 // patience returns the time without progress after which Run resends.
@@ -258,6 +260,7 @@ func (p *Publisher) order() error {
 // resendAll resends all published messages that the receiver has not made durable.
 func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 	p.land() // the queue sent has all of them
+	p.unread = 0
 	if err := p.order(); err != nil {
 		return false, err
 	}
@@ -270,6 +273,10 @@ func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 		msg, number, ok, err := p.Outbox.Oldest()
 		if err != nil || !ok {
 			return false, err
+		}
+		if !p.reads(versionOf(msg)) {
+			p.unread = versionOf(msg)
+			return true, nil
 		}
 		p.send(ctx, bytes.Clone(msg), number, fmt.Sprintf("-%d", p.resends.Load()))
 		if err := p.Transact(p.Outbox.Resent); err != nil {
@@ -300,9 +307,13 @@ func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 		if err != nil {
 			return false, err
 		}
-		if ok {
+		if ok && p.reads(versionOf(msg)) {
 			p.send(ctx, bytes.Clone(msg), number, "")
 			return true, p.Transact(p.Outbox.Published)
+		}
+		if ok && len(p.flight) == 0 {
+			p.unread = versionOf(msg)
+			return true, nil
 		}
 	}
 	if len(p.flight) == 0 {

@@ -136,13 +136,18 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// TestPublisherOlder: nothing is published before the receiver's version is known, nor while it does not read
-// these messages, and all of it once it does.
+// TestPublisherOlder: nothing is published before the receiver's version is known. A message of a later version than
+// the receiver reads, and all after it, wait until it reads them; those before it arrive. So does a resend.
 func TestPublisherOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBox(t, memfs.New(1))
-		const messages = 5
-		for range messages {
+		version := FirstVersion
+		b.opt.Version = func() int { return version }
+		const early, all = 3, 8
+		for n := range all {
+			if n == early {
+				version++
+			}
 			must(t, b.AddLink(keyOf("a"), []byte("a")))
 			must(t, b.Flush())
 		}
@@ -156,33 +161,36 @@ func TestPublisherOlder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx) }()
-		stored := func() int {
-			time.Sleep(time.Hour)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return len(e.stored)
-		}
-		mark := func(reads int) *Mark {
-			return &Mark{Node: 1, Taken: make([]Taken, 2), ResendRequests: make([]uint64, 2), Reads: reads}
-		}
-		if n := stored(); n != 0 {
-			t.Errorf("%d messages were published before the receiver was known", n)
-		}
-		p.Mark(mark(MessageVersion - 1))
-		close(ready)
-		if n := stored(); n != 0 || !p.Held() {
-			t.Errorf("%d messages for an older receiver, held: %v", n, p.Held())
-		}
-		for _, reads := range []int{0, MessageVersion, MessageVersion + 1} { // 0: of a time when 2 was the latest
-			m := mark(reads)
-			if want := reads != 0 || MessageVersion == firstReads; m.ReadsAll() != want {
-				t.Errorf("a receiver that reads %d: %v", reads, m.ReadsAll())
-			}
+		var r receiver
+		mark := func(reads int) {
+			t.Helper()
+			m := r.take(t, e)
+			m.ReadsTo = reads
 			p.Mark(m)
+			time.Sleep(time.Hour)
 		}
-		if n := stored(); n < messages || p.Held() {
-			t.Errorf("%d of %d messages for a receiver that reads them, held: %v", n, messages, p.Held())
+		check := func(want uint64, held bool) {
+			t.Helper()
+			if r.take(t, e); r.taken.Number != want || p.Held() != held {
+				t.Errorf("message %d arrived, held %v; want %d, %v", r.taken.Number, p.Held(), want, held)
+			}
 		}
+		time.Sleep(time.Hour)
+		check(0, false)
+		close(ready)
+		for _, reads := range []int{0, FirstVersion} {
+			mark(reads)
+			check(early, true)
+		}
+		durable := r.taken
+		mark(FirstVersion + 1)
+		check(all, false)
+		// It is killed before its next checkpoint, starts with the older program, and asks for what it lacks.
+		r.next, r.taken, r.want = len(e.stored), durable, r.want+1
+		mark(0)
+		check(early, true)
+		mark(FirstVersion + 5)
+		check(all, false)
 		cancel()
 		must(t, <-ended)
 	})

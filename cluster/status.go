@@ -12,6 +12,7 @@ import (
 // Status describes a node to people, in the value "status.<node>" of BucketCrawl. The crawl uses one field:
 // it lends no pages to a node that has Ended. A node writes its status every StatusEvery, and when it ends.
 type Status struct {
+	Form
 	Node    int       `json:"node"`
 	Time    time.Time `json:"time"` // by the node's clock
 	Host    string    `json:"host,omitempty"`
@@ -98,6 +99,9 @@ func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
 	var st Status
 	if err := json.Unmarshal(data, &st); err != nil {
 		return nil, fmt.Errorf("cluster: %s: %w", key, err)
+	}
+	if err := st.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
 	}
 	number, err := strconv.Atoi(strings.TrimPrefix(key, "status."))
 	if err != nil || number != st.Node || st.Node < 0 || st.Node >= nodes {

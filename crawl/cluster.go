@@ -89,7 +89,8 @@ func (o *Options) nodeOptions() node.Options {
 		opt.Node, opt.Table, opt.Crawl, opt.Transport = c.Node, c.Table, c.Crawl, c.Transport
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
-		opt.QuarantineBytes, opt.Host, opt.Version = o.tests.quarantineBytes, o.Identity.Host, o.Identity.Version
+		opt.QuarantineBytes, opt.Reads = o.tests.quarantineBytes, o.tests.reads
+		opt.Host, opt.Version = o.Identity.Host, o.Identity.Version
 	}
 	return opt
 }
@@ -124,7 +125,7 @@ func (c *crawler) nodeStructures(opt func(name string) queue.Options) (all []*ch
 		q := opt(name)
 		all = append(all, checkpoint.Row(name, &boxes[to], func(st *cluster.OutboxState) (*cluster.Outbox, error) {
 			return cluster.OpenOutbox(cluster.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl,
-				From: o.Node, To: to, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
+				From: o.Node, To: to, Version: c.node.Version, BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
 	return append(all, checkpoint.Row(state.NameQuarantine, c.node.Quarantine(),

@@ -75,6 +75,8 @@ type testOptions struct {
 	hook func(place string)
 	// quarantineBytes replaces quarantineMost; 0: it does not.
 	quarantineBytes int64
+	// reads is the latest version that a node of a cluster reads, and writes once all read it; 0: cluster.Version.
+	reads int
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
 	tune func(*plan.Plan)
 	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.

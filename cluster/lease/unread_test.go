@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 // TestUnreadable: a lease that cannot be decoded is another's for TTL, and then replaced. One that names a
 // running node is that node's while it runs.
 func TestUnreadable(t *testing.T) {
+	later := fmt.Sprintf(`{"v":%d`, cluster.Version+1)
 	for _, c := range []struct {
 		data string
 		kept bool // node 1 runs and is named
@@ -24,7 +26,8 @@ func TestUnreadable(t *testing.T) {
 		{"", false}, {"{", false}, {"\x00\xff", false}, {`{"node":"one"}`, false}, {`{"node":99}`, false},
 		{`{"node":-7,"run":1}`, false}, {`{"run":3,"open":[{"n":1e99}]}`, false},
 		{`{"node":0,"run":9,"wait":[{"node":-5}]}`, false}, {`{"node":1,"run":2,"wait":"a later form"}`, true},
-		{`{"node":1,"run":2,"wait":[{"node":77}]}`, true},
+		{`{"node":1,"run":2,"wait":[{"node":77}]}`, true}, {later + `,"node":1,"run":2}`, true},
+		{later + `,"node":0,"run":9}`, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})

@@ -27,6 +27,7 @@ const (
 
 // value is the value of a lease.
 type value struct {
+	cluster.Form
 	Node  int              `json:"node"`            // the holder, or nobody
 	Run   uint64           `json:"run,omitempty"`   // of the holder's process
 	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may still be open
@@ -140,6 +141,9 @@ func decode(data []byte, nodes int) (*value, error) {
 
 // check checks an untrusted value.
 func (v *value) check(nodes int) error {
+	if err := v.Form.Check(); err != nil {
+		return fmt.Errorf("%w: %w", errValue, err)
+	}
 	if v.Node < nobody || v.Node >= nodes || len(v.Open) > maxOpens || len(v.Rests) > maxRests || len(v.Line) > nodes {
 		return errValue
 	}

@@ -46,6 +46,7 @@ type intake struct {
 // restore continues from the intake of a manifest, nil for a new crawl. links decides where records belong.
 func (s *intake) restore(in *cluster.Intake, links *admit.Policy) error {
 	n := s.opt.nodes()
+	s.decoder.Reads = s.opt.reads()
 	s.inlet, s.last, s.stuck = admit.NewInlet(links), make([]resendRequest, n), make([]bool, n)
 	s.quarantined, s.requests = make([]atomic.Int64, n), make([]atomic.Uint64, n)
 	s.taken, s.takenTo = make([]atomic.Int64, n), make([]atomic.Uint64, n)

@@ -106,7 +106,7 @@ const concludeTimeout = 30 * time.Second
 func (s *marks) note(gen uint64, pages int64, m *Moment) {
 	table := s.opt.Table
 	mark := &cluster.Mark{Node: s.opt.Node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(),
-		Moves: table.Moves(), Reads: cluster.MessageVersion, Idle: m.idle, Round: m.intake.Round,
+		Moves: table.Moves(), ReadsTo: s.opt.reads(), Idle: m.idle, Round: m.intake.Round,
 		Pages: pages, Full: m.full, Taken: m.intake.Taken, Out: m.outs,
 		Gone: s.outs.goneNumbers(), Abandoned: s.gone.nodes()}
 	s.mu.Lock()

@@ -114,6 +114,11 @@ func (n *Node) On() bool { return n.opt.Table != nil }
 // cluster.Outbox allows.
 func (n *Node) Outboxes() []*cluster.Outbox { return n.outs.boxes }
 
+// Version returns the version in which this node writes now.
+func (n *Node) Version() int {
+	return cluster.Common(n.opt.reads(), n.opt.Node, n.heard.all(), n.gone.flags())
+}
+
 // Quarantine returns where the queue of unreadable messages belongs. The caller opens it before Open.
 func (n *Node) Quarantine() **queue.Queue { return &n.intake.quarantine }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -23,7 +24,12 @@ type Options struct {
 	QuarantineBytes int64         // room for unreadable messages; 0: 256 MiB
 
 	Host, Version string // for people
+	// Reads is the latest version of messages that this node reads; 0: cluster.Version. Tests set it.
+	Reads int
 }
+
+// reads returns Reads or its default.
+func (o *Options) reads() int { return cmp.Or(o.Reads, cluster.Version) }
 
 // nodes returns the number of nodes.
 func (o *Options) nodes() int { return o.Table.Nodes() }

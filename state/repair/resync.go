@@ -265,7 +265,7 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 		shadow.replace(name + "/sent")
 		key := cluster.CrawlKey(w.crawl, w.intake.Incarnation)
 		o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key,
-			From: w.back, To: node, BlockBytes: repairBlockBytes},
+			From: w.back, To: node, Version: func() int { return cluster.Version }, BlockBytes: repairBlockBytes},
 			&cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
 				Whole: start.Totals, Gone: start.Totals})
 		if err != nil {
