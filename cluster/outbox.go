@@ -220,7 +220,8 @@ var scratches = sync.Pool{New: func() any { return new([]byte) }}
 func (o *Outbox) seal() error {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
-	h := Header{Version: o.version, Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1, Before: o.whole, After: o.out}
+	h := Header{Version: o.version, Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1,
+		Before: o.whole, After: o.out}
 	*scratch = appendMessage((*scratch)[:0], &h, o.open)
 	if err := o.pending.Append(*scratch); err != nil {
 		return err

@@ -133,7 +133,8 @@ func TestFormVersions(t *testing.T) {
 				t.Errorf("%s with %s: %v", key, field, err)
 			}
 		}
-		if err := decode(fmt.Sprintf(`"v":%d,`, later)); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), key) {
+		err := decode(fmt.Sprintf(`"v":%d,`, later))
+		if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}

@@ -162,7 +162,7 @@ func (r *report) print(out io.Writer) error {
 func (r *report) printNodes(out io.Writer) error {
 	n := humanize.Comma
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "node\thost\thealth\tstate\treported\tpages\tpages/s\tqueued\toutbox\tquarantine\tdisk\t"+
+	fmt.Fprintln(t, "node\thost\tversion\thealth\tstate\treported\tpages\tpages/s\tqueued\toutbox\tquarantine\tdisk\t"+
 		"checkpoint\tstream")
 	quarantined, bytes := int64(0), int64(0)
 	for node, st := range r.Nodes {
@@ -177,7 +177,7 @@ func (r *report) printNodes(out io.Writer) error {
 			health = "–"
 		}
 		if st == nil {
-			fmt.Fprintf(t, "%d\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, health,
+			fmt.Fprintf(t, "%d\t–\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, health,
 				stateText(st, abandoned, r.Time), stream)
 			continue
 		}
@@ -191,16 +191,17 @@ func (r *report) printNodes(out io.Writer) error {
 		}
 		quarantined += st.Quarantined
 		bytes += st.WaitingBytes
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host),
-			health, stateText(st, abandoned, r.Time), human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages),
-			st.PagesPerSecond, n(st.Queued), kept, n(st.Quarantined), disk, st.Checkpoint, stream)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", node,
+			term.PlainText(st.Host), term.PlainText(st.Version), health, stateText(st, abandoned, r.Time),
+			human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued), kept,
+			n(st.Quarantined), disk, st.Checkpoint, stream)
 	}
 	if o := &r.Overview; len(r.Nodes) > 1 {
 		kept := n(o.Waiting)
 		if o.Waiting > 0 {
 			kept += " (" + human.Bytes(bytes) + ")"
 		}
-		fmt.Fprintf(t, "all\t\t%s\t\t\t%s\t%.1f\t%s\t%s\t%s\t\t\t\n", r.Level, n(o.Pages), o.PagesPerSecond,
+		fmt.Fprintf(t, "all\t\t\t%s\t\t\t%s\t%.1f\t%s\t%s\t%s\t\t\t\n", r.Level, n(o.Pages), o.PagesPerSecond,
 			n(o.Queued), kept, n(quarantined))
 	}
 	return t.Flush()

@@ -87,18 +87,18 @@ func TestStatus(t *testing.T) {
 		t.Errorf("an empty broker: %s", text)
 	}
 	r.put([]cluster.Status{
-		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1,
-			DiskLimit: 4, Waiting: 7, WaitingBytes: 2000, Slowest: 2, Checkpoint: 9,
+		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Version: "0.3.0", Pages: 1234, PagesPerSecond: 5.5,
+			Waits: "new links", DiskUsed: 1, DiskLimit: 4, Waiting: 7, WaitingBytes: 2000, Slowest: 2, Checkpoint: 9,
 			Leases: &cluster.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
 				HandedOver: 10, Lost: 2, Resting: true, Starting: true}},
 		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4, Quarantined: 8},
 	}...)
 	must(t, <-r.e.Publish(t.Context(), 2, 0, "", []byte("x")))
 	text := r.status(false, term.ExitFailure)
-	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 KiB, most for node 2)",
+	for _, want := range []string{"1,240 pages, 5.5 pages/s", " 0.3.0 ok waits for new links", "7 (2.0 KiB, most for node 2)",
 		"25 %", "not reporting", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
 		"bad: Node 2 has never reported.", "slow: Node 1 has not reported for 1 h",
-		" b bad not reporting 1 h ago 6 0.0 0 0 8 ", "2 – bad never reported", "all bad 1,240 5.5 0 7 (2.0 KiB) 8",
+		" b bad not reporting 1 h ago 6 0.0 0 0 8 ", "2 – – bad never reported", "all bad 1,240 5.5 0 7 (2.0 KiB) 8",
 		"The fullest disk is that of node 1: 75 %"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
@@ -128,7 +128,7 @@ func TestStatusHealth(t *testing.T) {
 	r := newStatusRig(t)
 	now := time.Now()
 	r.put(cluster.Status{Node: 0, Time: now}, cluster.Status{Node: 1, Time: now, Abandoned: []int{2}})
-	if text := r.status(false, term.ExitDone); !strings.Contains(text, "2 – – abandoned") {
+	if text := r.status(false, term.ExitDone); !strings.Contains(text, "2 – – – abandoned") {
 		t.Error(text)
 	}
 	r.put(cluster.Status{Node: 1, Time: now, Level: "warn", State: "slow", Text: "It is slow."},

@@ -17,6 +17,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -69,17 +70,22 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// edgeTo returns the first message of node 0, with an edge to a name of node 1.
-func edgeTo(t *testing.T, n *Node) []byte {
+// nameOf returns a PLD that node 1 owns, or node 0.
+func nameOf(n *Node, node int) []byte {
+	name := []byte("a.example")
+	for n.Elsewhere(name) != (node != n.opt.Node) {
+		name[0]++
+	}
+	return name
+}
+
+// edgeTo returns the first message of node 0, with an edge to a PLD, in a version.
+func edgeTo(t *testing.T, to []byte, version int) []byte {
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"d"}}
 	must(t, set.FS.MkdirAll("d/state"))
 	o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: set, Name: "outbox/1", Crawl: 7, To: 1,
-		BlockBytes: 64 << 10}, nil)
+		Version: func() int { return version }, BlockBytes: 64 << 10}, nil)
 	must(t, err)
-	to := []byte("a.example")
-	for n.Elsewhere(to) {
-		to[0]++
-	}
 	tails, err := disk.CreateTails(set, 1)
 	must(t, err, o.AddEdge([]byte("from.example"), to), o.Flush())
 	f := o.Freeze()
@@ -91,6 +97,51 @@ func edgeTo(t *testing.T, n *Node) []byte {
 	return msg
 }
 
+// TestUnreadableMessage: a message that this node cannot take is kept in quarantine, counts as taken, and is not asked
+// for again. One with a wrong checksum is refused: its sender keeps it, and is asked for it.
+func TestUnreadableMessage(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]bool{"a later version": true, "a PLD of another node": true,
+		"a wrong checksum": false} {
+		synctest.Test(t, func(t *testing.T) {
+			n, edges := openNode(t, nil)
+			set := disk.Set{FS: memfs.New(1), Paths: []string{"d"}}
+			must(t, set.FS.MkdirAll("d/state"))
+			q, err := queue.Open(queue.Options{Set: set, Name: "quarantine", BlockBytes: 64 << 10}, nil)
+			must(t, err)
+			*n.Quarantine() = q
+			owner, version := n.opt.Node, cluster.FirstVersion
+			if name == "a later version" {
+				version = cluster.Version + 1
+			}
+			if name == "a PLD of another node" {
+				owner = 0
+			}
+			msg := edgeTo(t, nameOf(n, owner), version)
+			h, err := cluster.ReadHeader(msg)
+			must(t, err)
+			if name == "a wrong checksum" {
+				msg[40]++
+			}
+			for range 3 {
+				must(t, n.intake.take(&cluster.Message{Seq: 1, From: 0, Data: msg}))
+			}
+			records, _ := q.Len()
+			_, refused := n.doubts.counts(0)
+			wantRecords, wantTaken := int64(0), cluster.Taken{}
+			if kept {
+				wantRecords, wantTaken = 1, cluster.Taken{Number: 1, Totals: h.After}
+			}
+			if records != wantRecords || n.intake.in.Taken[0] != wantTaken || (refused == 3) == kept ||
+				(n.intake.resends()[0] > 0) == kept || *edges != 0 {
+				t.Errorf("%s: %d messages in quarantine, taken %+v, %d refused, resends %v, %d edges", name, records,
+					n.intake.in.Taken[0], refused, n.intake.resends(), *edges)
+			}
+			must(t, q.Close())
+		})
+	}
+}
+
 // TestForgedMessage: a message that disagrees with those before it is refused and counted, and does not stop
 // the node. If it comes again and again, with none that is right between, the node ends. A right one withdraws
 // the agreement to the end.
@@ -98,7 +149,7 @@ func TestForgedMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n, edges := openNode(t, nil)
-		good := edgeTo(t, n)
+		good := edgeTo(t, nameOf(n, n.opt.Node), cluster.FirstVersion)
 		h, err := cluster.ReadHeader(good)
 		must(t, err)
 		bad := slices.Clone(good)

@@ -47,7 +47,25 @@ func OfEnd(s *snapshot.Snapshot, end End) Condition {
 		v.Problems = []Problem{{Level: Warn, What: "end", Text: "The crawl has fetched no page.", Next: v.Next,
 			state: v.State}}
 	}
+	if n := quarantined(s); n > 0 && v.Level == OK {
+		v.State, v.Level = Left, Warn
+		kept := human.Counted(n, "message of other nodes", "messages of other nodes") +
+			" in quarantine: a version that can read them takes them at its start"
+		v.Text = fmt.Sprintf("The crawl has ended: %s, and %s.", pages, kept)
+		if left != "" {
+			v.Text = fmt.Sprintf("The crawl has ended: %s, and %s; left: %s.", pages, kept, left)
+		}
+		v.Problems = []Problem{{Level: Warn, What: "cluster", Text: v.Text, Next: v.Next, state: Left}}
+	}
 	return v
+}
+
+// quarantined counts the messages of other nodes that this node could not read.
+func quarantined(s *snapshot.Snapshot) (n int64) {
+	for i := range s.Cluster.Pairs {
+		n += s.Cluster.Pairs[i].Quarantined
+	}
+	return n
 }
 
 // Rest are URLs that a crawl has not fetched, for one reason.
