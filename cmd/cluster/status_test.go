@@ -95,7 +95,8 @@ func TestStatus(t *testing.T) {
 	}...)
 	must(t, <-r.e.Publish(t.Context(), 2, 0, "", []byte("x")))
 	text := r.status(false, term.ExitFailure)
-	for _, want := range []string{"1,240 pages, 5.5 pages/s", " 0.3.0 ok waits for new links", "7 (2.0 KiB, most for node 2)",
+	for _, want := range []string{"1,240 pages, 5.5 pages/s", " 0.3.0 ok waits for new links",
+		"7 (2.0 KiB, most for node 2)",
 		"25 %", "not reporting", "1 message, ", "networks 3 1 min 15 s 45 6,789 10 2 since its start",
 		"bad: Node 2 has never reported.", "slow: Node 1 has not reported for 1 h",
 		" b bad not reporting 1 h ago 6 0.0 0 0 8 ", "2 – – bad never reported", "all bad 1,240 5.5 0 7 (2.0 KiB) 8",
