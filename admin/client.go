@@ -30,8 +30,16 @@ type Client struct {
 // ErrNoServer means that no admin server of the crawl could be found or reached.
 var ErrNoServer = errors.New("admin: no running crawl with an admin server")
 
-// maxAnswer limits an answer.
-const maxAnswer = 64 << 20
+// ErrNoAnswer means that the server has a connection, and did not answer in time.
+var ErrNoAnswer = errors.New("admin: the crawl has not answered")
+
+const (
+	maxAnswer = 64 << 20 // bytes of an answer
+	// answerWait bounds Do: the server ends an answer after requestTime and answerTime.
+	answerWait = requestTime + answerTime + 10*time.Second
+	// connectWait bounds a connection by TCP, and its handshake of TLS.
+	connectWait = 10 * time.Second
+)
 
 // NewClient returns a client for the crawl in dir. It uses the crawl's Unix socket alone, and no token: who is at the
 // other end, each side learns from the kernel.
@@ -61,7 +69,8 @@ func NewRemote(server, token string) (*Client, error) {
 	if u.Scheme == "http" {
 		proxy = nil // it would see the token
 	}
-	c.http.Transport = &http.Transport{Proxy: proxy, MaxIdleConns: 1}
+	c.http.Transport = &http.Transport{Proxy: proxy, MaxIdleConns: 1, TLSHandshakeTimeout: connectWait,
+		DialContext: (&net.Dialer{Timeout: connectWait}).DialContext}
 	c.http.CheckRedirect = noRedirect
 	return c, nil
 }
@@ -107,7 +116,7 @@ func (c *Client) request(ctx context.Context, method, path, kind string, body []
 }
 
 // Do sends a request with an optional JSON body, and returns the JSON text of the answer. The errors are
-// *Problem and ErrNoServer.
+// *Problem, ErrNoServer, and ErrNoAnswer after answerWait.
 func (c *Client) Do(ctx context.Context, method, path string, body any) (json.RawMessage, error) {
 	var data []byte
 	kind := ""
@@ -118,14 +127,21 @@ func (c *Client) Do(ctx context.Context, method, path string, body any) (json.Ra
 		}
 		kind = "application/json"
 	}
-	resp, err := c.request(ctx, method, path, kind, data)
-	if err != nil {
-		return nil, err
+	wait, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	resp, err := c.request(wait, method, path, kind, data)
+	var answer []byte
+	if err == nil {
+		defer resp.Body.Close()
+		if answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+			err = fmt.Errorf("admin: read the answer: %w", err)
+		}
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("admin: read the answer: %w", err)
+	switch {
+	case err != nil && wait.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("%w in %v; a change may have been made", ErrNoAnswer, answerWait)
+	case err != nil:
+		return nil, err
 	}
 	return bytes.TrimSpace(answer), nil
 }

@@ -7,6 +7,8 @@
 // print a table, those that change something print one line. --json prints the server's answer as it is.
 // top shows the state on the full screen until q is pressed, with the same numbers as status.
 //
+// With --nodes a command runs on all nodes of a file, on some at a time (nodes.go).
+//
 // If no crawl runs, the error says when and why the last run ended (ended.go), from the manifest and the history.
 //
 // Exit codes: 0; term.ExitUsage (2) if the server refuses a change as impossible, or a flag is bad;
@@ -16,7 +18,7 @@
 // A change carries the name of the user who makes it, for the journal that ctl changes prints.
 //
 // Output of the server can contain names of sites; it is printed through the App's Plain, which lets no
-// control character pass. The package starts goroutines in top alone.
+// control character pass. The package starts goroutines in top and for --nodes alone.
 package ctl
 
 import (
@@ -53,6 +55,8 @@ type Where struct {
 // Command is the table of ctl's commands.
 type Command struct {
 	Where
+	Nodes string `placeholder:"FILE"`
+
 	Status     statusCmd     `cmd:""`
 	Top        topCmd        `cmd:""`
 	Structures structuresCmd `cmd:""`
@@ -87,13 +91,23 @@ type atDir struct {
 }
 
 // AfterApply moves the argument into --dir.
-func (x *atDir) AfterApply(k *kong.Context, w *Where) (err error) {
-	w.Dir, err = flags.OneCrawl(k, w.Dir, x.At)
+func (x *atDir) AfterApply(k *kong.Context, c *given) (err error) {
+	if c.Nodes != "" && len(x.At) > 0 {
+		return errors.New("--nodes says where the crawls are: give no directory")
+	}
+	c.Dir, err = flags.OneCrawl(k, c.Dir, x.At)
 	return err
 }
 
-// AfterApply hands the flags to the subcommands.
+// given are the flags of all subcommands, for their arguments.
+type given struct{ *Command }
+
+// AfterApply hands the flags to the subcommands. With --nodes, Several says where the crawl is.
 func (c *Command) AfterApply(k *kong.Context) error {
+	k.Bind(&given{c})
+	if c.Nodes != "" {
+		return c.checkNodes(k)
+	}
 	k.Bind(&c.Where)
 	return nil
 }
@@ -227,7 +241,9 @@ func (c stopCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return w.classify(err)
 	}
-	_, err = fmt.Fprintln(a.Stdout, "stopped")
+	if !w.JSON {
+		_, err = fmt.Fprintln(a.Stdout, "stopped")
+	}
 	return err
 }
 

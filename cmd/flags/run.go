@@ -47,7 +47,26 @@ func Run(a *term.App, table any, args []string) (code int) {
 	if err != nil {
 		return a.Fail(term.Usage(plainVariable(explainMissing(explainMoved(err)))))
 	}
-	return a.Fail(kctx.Run(a))
+	return a.Fail(runSelected(kctx, a))
+}
+
+// Several is implemented by a command whose subcommands may run more than once, each time with other bindings.
+type Several interface {
+	// Several runs the selected subcommand by run, which may be called concurrently.
+	Several(a *term.App, run func(a *term.App, binds ...any) error) error
+}
+
+// runSelected runs the selected command.
+func runSelected(k *kong.Context, a *term.App) error {
+	run := func(a *term.App, binds ...any) error { return k.Run(append(binds, a)...) }
+	for node := k.Selected(); node != nil; node = node.Parent {
+		if node.Target.CanAddr() {
+			if several, ok := node.Target.Addr().Interface().(Several); ok {
+				return several.Several(a, run)
+			}
+		}
+	}
+	return run(a)
 }
 
 // plainVariable replaces the parser's word for a variable in an error.
