@@ -303,7 +303,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		}
 	}
 	if p.LinkFilter != nil && !p.LinkFilter(url) {
-		return ^verdict(state.CountLinksFiltered), "filtered"
+		return ^verdict(state.CountLinksFiltered), Filtered
 	}
 	if b.full(url) {
 		return ^verdict(state.CountLinksDropped), ""

@@ -219,7 +219,8 @@ func (c *crawler) wireOperator() {
 		Feed: c.seeds.Feed, Space: c.space,
 		Orders: operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead,
 			Watch: c.orders.Watch},
-		SendLinks: c.seen.SendLinks, Pause: c.paused.Store, Drain: c.operatorDrain.Store, Drains: c.drains,
+		SendLinks: c.seen.SendLinks, LogOrder: c.output.LogOrder, Pause: c.paused.Store,
+		Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
 		MayErase: func() error { return erase.Unknown(&c.frozen) },
 		Rest:     func() { c.Stop(stopErase) }})

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/orders"
@@ -55,15 +53,15 @@ func (w *watchList) open(m *state.Manifest) error {
 	}
 	w.file = file
 	size, err := file.Size()
-	h := xxhash.New()
-	if err == nil {
-		_, err = io.Copy(h, io.NewSectionReader(file, 0, size))
-	}
 	if err != nil {
 		return fmt.Errorf("crawl: read watch list: %w", err)
 	}
-	if w.state.Size != size || w.state.Sum != h.Sum64() {
-		w.state = state.Seeds{Size: size, Sum: h.Sum64()}
+	sum, err := state.WatchSumOf(io.NewSectionReader(file, 0, size))
+	if err != nil {
+		return err
+	}
+	if w.state.Size != size || w.state.Sum != sum {
+		w.state = state.Seeds{Size: size, Sum: sum}
 	}
 	return nil
 }
@@ -115,6 +113,7 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 	type watched struct {
 		url      string
 		deadline int64
+		erased   bool
 	}
 	var lot []watched
 	bytes := int64(0)
@@ -129,10 +128,13 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		}
 		bytes += n
 		url, text, _ := strings.Cut(string(line), " ")
-		if strings.HasPrefix(url, "#") { // an erased URL
+		if state.WatchedBlank([]byte(url)) {
 			continue
 		}
-		x := watched{url, state.NoDeadline}
+		x := watched{url: url, deadline: state.NoDeadline}
+		if x.erased, err = w.c.operator.Erased(url); err != nil {
+			return false, err
+		}
 		if text != "" {
 			at, err := time.Parse(time.RFC3339, text)
 			if err != nil {
@@ -148,7 +150,7 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		w.state.Offset += bytes
 		w.state.Done = done
 		for _, x := range lot {
-			if err := w.c.operator.Watch(tx, x.url, x.deadline); err != nil {
+			if err := w.c.operator.Watch(tx, x.url, x.deadline, x.erased); err != nil {
 				return err
 			}
 		}

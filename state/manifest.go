@@ -30,8 +30,9 @@ const (
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of BEAST, and scores in URL records; 8: keys of
 	// all orders; 9: Walk; 10: Store, Uploads, the queue of objects, Intake and outboxes; 11: the quarantine;
-	// 12: keys of addresses in indexes of WARC files; 13: deadlines of orders.
-	manifestAdded = 13
+	// 12: keys of addresses in indexes of WARC files; 13: deadlines of orders; 14: lines of
+	// orders in the crawl log.
+	manifestAdded = 14
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/human"
 	"drumbeat/internal/urllist"
+	"drumbeat/state"
 )
 
 // WatchCopy is the name of the sorted copy of a watch list, in the first directory.
@@ -102,7 +104,8 @@ func readWatch(name string, sorter *extsort.Sorter) (urls, bad int64, _ error) {
 	return urls, bad, nil
 }
 
-// writeWatch writes the sorted list. It replaces the file atomically.
+// writeWatch writes the sorted list. It replaces the file atomically, but not by the same list: an erasure may have
+// blanked lines there, and the crawl's directories must not have the erased URLs again.
 func writeWatch(fsys disk.FS, name string, sorter *extsort.Sorter) error {
 	if err := sorter.Sort(); err != nil {
 		return err
@@ -112,13 +115,33 @@ func writeWatch(fsys disk.FS, name string, sorter *extsort.Sorter) error {
 		return err
 	}
 	defer dst.Abort()
-	if err := eachWatched(sorter, dst); err != nil {
+	sum := state.NewWatchSum()
+	if err := eachWatched(sorter, io.MultiWriter(dst, sum)); err != nil {
+		return err
+	}
+	if same, err := sameWatch(fsys, name, dst.Size(), sum); same || err != nil {
 		return err
 	}
 	if err := dst.End(); err != nil {
 		return err
 	}
 	return dst.Rename()
+}
+
+// sameWatch reports whether a file has the same list, perhaps with lines that an erasure has blanked.
+func sameWatch(fsys disk.FS, name string, bytes int64, sum *state.WatchSum) (bool, error) {
+	if size, err := fsys.Size(name); errors.Is(err, fs.ErrNotExist) || err == nil && size != bytes {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	was, err := state.WatchSumOf(io.NewSectionReader(f, 0, bytes))
+	return err == nil && was == sum.Sum(), err
 }
 
 // eachWatched writes a line for each record, equal ones once.

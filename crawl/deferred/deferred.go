@@ -81,6 +81,8 @@ type Output interface {
 	LogSeed(seed, why string) // a seed that yields nothing
 	// LogRefused writes the line of the crawl log. It is part of a transaction.
 	LogRefused(tx *account.Tx, rec *weburl.Record, why state.Reason) error
+	// LogOrder writes that of a URL whose order was refused. It is part of a transaction.
+	LogOrder(tx *account.Tx, rec *weburl.Record, why string) error
 }
 
 // Others are the stages above that a Stage calls.
@@ -189,14 +191,22 @@ func (d *Stage) VerdictTime(now time.Time) time.Time {
 	return now
 }
 
-// hold sets aside a URL that the operator's flags forbid. It is part of a transaction. The crawl log has no
-// line for the URL, because it has not ended. The HTTP fallback of a seed is not tried: it has the same
-// host, and its port is no better.
+// hold sets aside a URL that the operator's flags forbid. It is part of a transaction. The crawl log has no line for
+// the end of the URL, because it has not ended, but one if it was an order. The HTTP fallback of a seed is not tried:
+// it has the same host, and its port is no better.
 func (d *Stage) hold(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
-	if d.refusedOrder(tx, rec, from, why) {
-		return nil
+	key := d.saved.Hasher.URLKey(rec.URL)
+	order, ordered := d.orders.Look(key)
+	ordered = ordered && !order.Done && !revisit.Visited(rec.Visits)
+	if is, err := d.refusedOrder(tx, rec, from, why); is || err != nil {
+		return err
 	}
-	tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceHeld, why, state.Reason(rec.Reason))
+	if ordered {
+		if err := d.output.LogOrder(tx, rec, why.String()); err != nil {
+			return err
+		}
+	}
+	tx.MoveFor(key, from, state.PlaceHeld, why, state.Reason(rec.Reason))
 	if err := d.walk.Refused(tx, rec.URL); err != nil {
 		return err
 	}
@@ -276,8 +286,8 @@ func (d *Stage) DeferURL(tx *account.Tx, rec *weburl.Record, from state.Place, d
 // a quarter of the time.
 func Lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 
-// waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
-// look again. Room that a settled page makes ends the wait at once.
+// waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller
+// must look again. Room that a settled page makes ends the wait at once.
 func (d *Stage) waitsForRoom(ctx context.Context, wake account.Signal) bool {
 	if d.stock.RoomForReturning() {
 		return false
@@ -389,8 +399,8 @@ func (d *Stage) Refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why
 	if again, err := d.failedVisit(tx, rec, from, why); again || err != nil {
 		return err
 	}
-	if d.refusedOrder(tx, rec, from, why) {
-		return nil
+	if is, err := d.refusedOrder(tx, rec, from, why); is || err != nil {
+		return err
 	}
 	tx.MoveFor(d.saved.Hasher.URLKey(rec.URL), from, state.PlaceRefused, why, state.Reason(rec.Reason))
 	if err := d.walk.Refused(tx, rec.URL); err != nil {

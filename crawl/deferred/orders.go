@@ -51,19 +51,20 @@ func (d *Stage) MetOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (
 
 // refusedOrder handles the record of an order that is refused. It returns false for any other record. It is
 // part of a transaction. A record with visits is that of the unique URL.
-func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
+func (d *Stage) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place,
+	why state.Reason) (is bool, _ error) {
 	if !d.orders.Any() || revisit.Visited(rec.Visits) {
-		return false
+		return false, nil
 	}
 	key := d.saved.Hasher.URLKey(rec.URL)
 	d.judge(tx, key, false)
 	if !d.orders.Refused(key) {
-		return false
+		return false, nil
 	}
 	d.run.NoteProgress()
 	tx.Leave(key, from, state.Reason(rec.Reason))
 	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
-	return true
+	return true, d.output.LogOrder(tx, rec, why.String())
 }
 
 // judge counts a URL of --watch that has been fetched or refused. It is part of a transaction.

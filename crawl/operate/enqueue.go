@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,34 +52,49 @@ func (o *Operator) Enqueue(ctx context.Context, who string, lines []string, late
 	return answers, made, err
 }
 
+// refusal says why the crawl does not take a URL, for programs and for people; "" if it does.
+type refusal struct{ name, words string }
+
 // judge returns the URL of a line, or why the crawl may not fetch it.
 func (o *Operator) judge(line string) (url, why string) {
-	url, _, err := o.opt.Links.ParseSeed([]byte(line))
-	switch {
-	case err != nil:
-		return "", err.Error()
-	case url == "":
-		return "", "no URL"
-	case o.opt.Links.MaxURLBytes > 0 && len(url) > o.opt.Links.MaxURLBytes:
-		return "", fmt.Sprintf("%d bytes, more than %d", len(url), o.opt.Links.MaxURLBytes)
+	url, refused := o.admits(line)
+	if refused.name != "" {
+		return "", refused.words
 	}
-	if node, ok := o.opt.Links.Elsewhere([]byte(url)); ok {
-		return "", fmt.Sprintf("it belongs to node %d of the cluster", node)
-	}
-	b := admit.NewBatch(o.opt.Links)
-	b.Start(nil, nil, 0, 0, time.Now())
-	as, _ := o.opt.Links.URLRules.AppendRewritten(nil, []byte(url))
-	if f, _ := b.Admit(as); f < 0 {
-		return "", admit.DropText(state.Counter(^f))
-	}
-	switch erased, err := o.saved.IsErased(o.saved.Hasher.URLKey(as)); {
+	switch erased, err := o.saved.IsErased(o.saved.Hasher.URLKey([]byte(url))); {
 	case err != nil:
 		return "", "the crawl cannot read which URLs were erased: " + err.Error()
 	case erased:
 		_, why := state.ReasonText(state.ReasonErased.String())
 		return "", why
 	}
-	return string(as), ""
+	return url, ""
+}
+
+// admits returns the URL of a line, as the crawl spells it, or why scope, rules and limits do not admit it; then the
+// URL is that of the line, "" if it has none.
+func (o *Operator) admits(line string) (url string, why refusal) {
+	url, _, err := o.opt.Links.ParseSeed([]byte(line))
+	switch {
+	case errors.Is(err, weburl.ErrTooLong):
+		return "", refusal{admit.TooLong, err.Error()}
+	case err != nil:
+		return "", refusal{admit.BadURL, err.Error()}
+	case url == "":
+		return "", refusal{admit.BadURL, "no URL"}
+	case o.opt.Links.MaxURLBytes > 0 && len(url) > o.opt.Links.MaxURLBytes:
+		return url, refusal{admit.TooLong, fmt.Sprintf("%d bytes, more than %d", len(url), o.opt.Links.MaxURLBytes)}
+	}
+	if node, ok := o.opt.Links.Elsewhere([]byte(url)); ok {
+		return url, refusal{"elsewhere", fmt.Sprintf("it belongs to node %d of the cluster", node)}
+	}
+	b := admit.NewBatch(o.opt.Links)
+	b.Start(nil, nil, 0, 0, time.Now())
+	as, _ := o.opt.Links.URLRules.AppendRewritten(nil, []byte(url))
+	if f, _ := b.Admit(as); f < 0 {
+		return string(as), refusal{admit.DropName(state.Counter(^f)), admit.DropText(state.Counter(^f))}
+	}
+	return string(as), refusal{}
 }
 
 // mayEnqueue reports why n more URLs cannot be enqueued now.

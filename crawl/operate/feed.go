@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -75,16 +76,34 @@ func (o *Operator) feedEnqueued(c *changes.Change) error {
 	})
 }
 
-// Watch begins the order of a URL of --watch, whose deadline is as in state.Order. A URL that the crawl does not take
-// is missed. One that waits already keeps its deadline, and is not counted. It is part of a transaction within
-// Watching.
-func (o *Operator) Watch(tx *account.Tx, url string, deadline int64) error {
-	n, err := o.feedOrders(tx, []string{url}, deadline)
-	if err == nil && n == 0 {
-		tx.Count(state.CountWatched, 1)
-		tx.Count(state.CountWatchMissed, 1)
+// Erased reports whether an erasure has ended the URL of a line of --watch, or named it. It reads from disk, so call
+// it before the transaction of Watch.
+func (o *Operator) Erased(line string) (bool, error) {
+	url, why := o.admits(line)
+	if why.name != "" {
+		return false, nil
 	}
-	return err
+	return o.saved.IsErased(o.saved.Hasher.URLKey([]byte(url)))
+}
+
+// Watch begins the order of the URL of a line of --watch, whose deadline is as in state.Order. A URL that the crawl
+// does not take is missed, and the crawl log says why; but it does not name one that was erased. A URL that waits
+// already keeps its deadline, and is not counted. It is part of a transaction within Watching.
+func (o *Operator) Watch(tx *account.Tx, line string, deadline int64, erased bool) error {
+	url, why := o.admits(line)
+	if why.name == "" && !erased {
+		n, err := o.feedOrders(tx, []string{url}, deadline)
+		if err != nil || n > 0 {
+			return err
+		}
+		why.name = admit.Filtered // by rules that have changed since
+	}
+	tx.Count(state.CountWatched, 1)
+	tx.Count(state.CountWatchMissed, 1)
+	if erased {
+		return nil
+	}
+	return o.others.LogOrder(tx, &weburl.Record{URL: []byte(cmp.Or(url, line))}, why.name)
 }
 
 // Watching calls feed while no enqueued URLs go from the journal to the table of orders.

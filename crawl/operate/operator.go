@@ -70,16 +70,18 @@ type Others struct {
 	Limits     *limits.Limits
 	Reloader   Reloader
 	// Feed feeds lines of seeds; whole is false if ctx ended first.
-	Feed         func(ctx context.Context, lines []string) (whole bool, _ error)
-	Space        *space.Keeper
-	Orders       Orders
-	SendLinks    func(b *admit.Batch, tx *account.Tx) error // to URLseen; part of a transaction
-	Pause, Drain func(on bool)                              // no request starts; new links are not queued
-	Drains       func() bool                                // new links are not queued, for any reason
-	Quiet        func() bool                                // nothing may begin
-	Stop         func()                                     // ends the crawl
-	MayErase     func() error                               // why pages of this crawl cannot be erased
-	Rest         func()                                     // ends the run, to erase
+	Feed      func(ctx context.Context, lines []string) (whole bool, _ error)
+	Space     *space.Keeper
+	Orders    Orders
+	SendLinks func(b *admit.Batch, tx *account.Tx) error // to URLseen; part of a transaction
+	// LogOrder writes the line of the crawl log of a URL of --watch that is not taken. It is part of a transaction.
+	LogOrder     func(tx *account.Tx, rec *weburl.Record, why string) error
+	Pause, Drain func(on bool) // no request starts; new links are not queued
+	Drains       func() bool   // new links are not queued, for any reason
+	Quiet        func() bool   // nothing may begin
+	Stop         func()        // ends the crawl
+	MayErase     func() error  // why pages of this crawl cannot be erased
+	Rest         func()        // ends the run, to erase
 }
 
 // Check is RobotsCache, to which enqueued URLs go.

@@ -81,11 +81,20 @@ func (o *Writer) LogRobots(e *crawllog.Entry) error { return o.RobotsLog.Append(
 
 // LogRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.
 func (o *Writer) LogRefused(tx *account.Tx, rec *weburl.Record, why state.Reason) error {
+	return o.logRefused(tx, rec, why.String(), false)
+}
+
+// LogOrder writes a URL whose order was not taken, or was refused, to the crawl log. It is part of a transaction.
+func (o *Writer) LogOrder(tx *account.Tx, rec *weburl.Record, why string) error {
+	return o.logRefused(tx, rec, why, true)
+}
+
+func (o *Writer) logRefused(tx *account.Tx, rec *weburl.Record, why string, order bool) error {
 	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	return o.CrawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL),
-		Key: o.saved.Hasher.URLKey(rec.URL), Reason: why.String(), Depth: int(rec.Depth),
+		Key: o.saved.Hasher.URLKey(rec.URL), Reason: why, Order: order, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts), TLS: tx.TLS})
 }
 

@@ -124,5 +124,13 @@ func (b *Beyond) LogRefused(_ *account.Tx, rec *weburl.Record, why state.Reason)
 	return nil
 }
 
+// LogOrder takes a line of the crawl log.
+func (b *Beyond) LogOrder(_ *account.Tx, rec *weburl.Record, why string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, "order "+string(rec.URL)+": "+why)
+	return nil
+}
+
 // Lines returns the lines of both logs.
 func (b *Beyond) Lines() []string { b.mu.Lock(); defer b.mu.Unlock(); return b.lines }

@@ -52,8 +52,9 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	must(t, err)
 	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"},
 		PartOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
-			c := *e
-			tr.Ended[e.URL] = &c
+			if c := *e; !e.Order {
+				tr.Ended[e.URL] = &c
+			}
 			return nil
 		}, func(err error) error { return err })
 	must(t, err)

@@ -36,6 +36,9 @@ type Entry struct {
 	Status int
 	// Reason why the URL was refused or given up, in one or two words; "" if it was fetched.
 	Reason string
+	// Order says that Reason is that of an order (package orders): the URL was not taken, or its order was refused.
+	// That did not end the URL, which may have another line.
+	Order bool
 	// Truncated is the reason why the body is incomplete; "" if it is complete.
 	Truncated string
 	// Page is set if the body was parsed for links.
@@ -97,6 +100,7 @@ type line struct {
 	Key       string     `json:"key"`
 	Status    int        `json:"status"`
 	Reason    string     `json:"reason"`
+	Order     bool       `json:"order"`
 	Truncated string     `json:"truncated"`
 	Page      bool       `json:"page"`
 	Bytes     int64      `json:"bytes"`
@@ -148,7 +152,8 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*e = Entry{
-		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page,
+		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Order: v.Order, Truncated: v.Truncated,
+		Page:  v.Page,
 		Bytes: v.Bytes, Depth: v.Depth, Via: v.Via, IP: v.IP,
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
@@ -185,6 +190,9 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendKey(dst, `,"key":"`, e.Key)
 	dst = appendNumber(dst, `,"status":`, int64(e.Status))
 	dst = appendText(dst, `,"reason":`, e.Reason)
+	if e.Order {
+		dst = append(dst, `,"order":true`...)
+	}
 	dst = appendText(dst, `,"truncated":`, e.Truncated)
 	if e.Page {
 		dst = append(dst, `,"page":true`...)

@@ -357,8 +357,11 @@ func (x *Scanner) capture(c *warc.Capture) error {
 	return x.sorter.add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
 }
 
-// logEntry adds a line of the crawl log.
+// logEntry adds a line of the crawl log that ended a URL.
 func (x *Scanner) logEntry(e *crawllog.Entry) error {
+	if e.Order {
+		return nil
+	}
 	if err := x.url([]byte(e.URL), true); err != nil {
 		return err
 	}

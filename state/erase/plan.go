@@ -455,7 +455,7 @@ func (x *run) planLogs(keys *extsort.Sorter) error {
 	return errors.Join(x.rewriteLogs(true, func(crawl bool, e *crawllog.Entry) crawllog.Change {
 		if x.t.Text(e.URL) {
 			c.LogLines++
-			if tag := byte(tagFetched); crawl && failed == nil {
+			if tag := byte(tagFetched); crawl && !e.Order && failed == nil {
 				if e.Reason != "" {
 					tag = tagRefused
 				}

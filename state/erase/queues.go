@@ -227,12 +227,15 @@ func (x *run) eachOrder(fn func(o *state.Order, rec []byte)) error {
 	})
 }
 
-// orders rewrites the table of enqueued URLs, without those that have lost a record: the other steps come before.
+// orders rewrites the table of enqueued URLs, without those that have lost a record: the other steps come before. One
+// with a deadline is missed.
 func (w *next) orders() error {
 	var recs [][]byte
 	err := w.eachOrder(func(o *state.Order, rec []byte) {
 		if !w.keys[o.Key] {
 			recs = append(recs, rec)
+		} else if o.Deadline != 0 {
+			w.Next.Accounts.Counters[state.CountWatchMissed]++
 		}
 	})
 	if err == nil && len(recs) < len(w.keys) {

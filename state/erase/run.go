@@ -422,14 +422,8 @@ func (x *run) conclude() error {
 		func(line string) bool { return x.seedGoes(resolver, []byte(line)) }); err != nil {
 		return err
 	}
-	for _, name := range []string{seedsFile, watchFile} {
-		list, _, err := x.blankList(name)
-		if err == nil && list != nil {
-			err = disk.WriteFileAtomic(set.FS, set.Path(0, name), list)
-		}
-		if err != nil {
-			return fmt.Errorf("erase: %w", err)
-		}
+	if err := x.blankLists(); err != nil {
+		return fmt.Errorf("erase: %w", err)
 	}
 	if err := set.FS.MkdirAll(set.Path(0, state.ErasedDir)); err != nil {
 		return fmt.Errorf("erase: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 
 	"drumbeat/disk"
@@ -18,8 +19,8 @@ import (
 // tidy deletes what an interrupted run of the crawl has left and its next start would delete: bytes and files
 // that the manifest does not name. They may have the targets.
 func (x *run) tidy() error {
-	// If the crawl was killed while it replaced its manifest, the new one may not be durable yet. What it does not name
-	// must not go before.
+	// If the crawl was killed while it replaced its manifest, the new one may not be durable yet. What it does not
+	// name must not go before.
 	if err := repair.SyncAll(x.r); err != nil {
 		return err
 	}
@@ -56,6 +57,9 @@ func (x *run) tidy() error {
 	if err := audit.EachUnused(x.r, x.m, x.cut); err != nil {
 		return err
 	}
+	if err := x.removeCopies(); err != nil {
+		return err
+	}
 	var dirs []string
 	for i := range x.r.Set.Paths {
 		dirs = append(dirs, x.r.Set.Path(i, "log"))
@@ -78,6 +82,23 @@ func (x *run) tidy() error {
 		}
 	}
 	return repair.SyncAll(x.r)
+}
+
+// removeCopies removes what the start of a crawl leaves in the first directory if it is killed while it copies seeds
+// and the watch list, or reads an earlier crawl.
+func (x *run) removeCopies() error {
+	set := x.r.Set
+	for _, name := range []string{seedsFile + ".tmp", "." + watchFile + ".tmp"} {
+		if err := set.FS.Remove(set.Path(0, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("erase: %w", err)
+		}
+	}
+	for _, dir := range []string{watchDir, sinceDir} {
+		if err := repair.RemoveTree(set.FS, set.Path(0, dir)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cut cuts a file at an offset, or removes it if that is -1.

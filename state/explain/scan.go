@@ -216,6 +216,9 @@ func (v *view) findDropped(reports []*URLReport, damaged func(error) error) erro
 	}
 	urls := slices.Collect(maps.Keys(stored))
 	_, err := crawllog.Find(v.logOptions(), v.log, urls, maxLogBytes, func(e *crawllog.Entry) error {
+		if e.Order {
+			return nil
+		}
 		for _, rep := range stored[e.URL] {
 			rep.Ended.Dropped = e.Dropped
 		}
@@ -233,6 +236,9 @@ const maxLogBytes = 8 << 30
 // findLogged searches the crawl log.
 func (v *view) findLogged(f *finder, damaged func(error) error) error {
 	cut, err := crawllog.Find(v.logOptions(), v.log, f.urls(), maxLogBytes, func(e *crawllog.Entry) error {
+		if e.Order {
+			return nil
+		}
 		f.found(e.URL, func(rep *URLReport) {
 			rep.Place = state.PlaceFetched.String()
 			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason,

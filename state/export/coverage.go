@@ -40,14 +40,14 @@ type Covered struct {
 // coverage is the kind of Coverage and EachFetched.
 const coverage Kind = "coverage"
 
-// Coverage calls fn for each URL that list passes to its function, by the keys of URLs; lines without a URL come first.
-// It compares URLs in canonical form; a name without a scheme is its https URL. Of opt it takes FS, Dirs, Out,
+// Coverage calls fn for each URL that list passes to its function, by the keys of URLs; lines without a URL come
+// first. It compares URLs in canonical form; a name without a scheme is its https URL. Of opt it takes FS, Dirs, Out,
 // RAMBytes, TempDir and Progress. The crawl may be running: the last checkpoint counts. It ends early if ctx is done.
 func Coverage(ctx context.Context, opt Options, list func(fn func(url string, deadline time.Time) error) error,
 	fn func(*Covered) error) (*Report, error) {
 	opt.Kind = coverage
 	opt.site = func(j *job) error {
-		c := &coverScan{visitScan: visitScan{j: j, sorter: j.sorter()}, fn: fn}
+		c := &coverScan{visitScan: visitScan{j: j, sorter: j.sorter(), orders: true}, fn: fn}
 		c.resolver = weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited,
 			Fold: !j.Manifest.Frozen.KeepEscapes})
 		return c.run(list)
@@ -122,6 +122,9 @@ func (c *coverScan) take(v *visit) error {
 			u.Answered = time.UnixMilli(v.at).UTC()
 		}
 	case isRefusal:
+		if n[visitFlags]&flagOrder != 0 && u.Place != "" {
+			return nil
+		}
 		u.Place, u.Reason = state.PlaceRefused.String(), string(v.texts[visitReason])
 	case isWaiting:
 		u.Place, u.Reason = string(v.texts[waitingPlace]), state.Reason(n[waitingReason]).String()
@@ -132,8 +135,13 @@ func (c *coverScan) take(v *visit) error {
 			x.Deadline = time.UnixMilli(ms).UTC()
 		}
 		x.judge(c.j.report.Time)
-		if x.Place == "" && c.j.Manifest.Frozen.Elsewhere(c.j.Hasher.URLKey(v.texts[visitURL])) {
+		if key := c.j.Hasher.URLKey(v.texts[visitURL]); x.Place != "" {
+		} else if c.j.Manifest.Frozen.Elsewhere(key) {
 			x.Verdict = Elsewhere
+		} else if erased, err := c.j.IsErased(key); err != nil {
+			return err
+		} else if erased {
+			x.Place, x.Reason = state.PlaceRefused.String(), state.ReasonErased.String()
 		}
 		return c.fn(&x)
 	default:

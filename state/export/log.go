@@ -27,7 +27,7 @@ func refusedTable() table {
 		files: func(j *job) ([]string, error) { return logFiles(j, crawlLog()) },
 		fill: func(j *job) error {
 			return j.scanLog(crawlLog(), func(e *crawllog.Entry) error {
-				if e.Reason == "" {
+				if e.Reason == "" || e.Order {
 					return j.live()
 				}
 				status := tabular.Null

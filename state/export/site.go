@@ -338,7 +338,7 @@ func flag(b bool) byte {
 // refusals reads the URLs that ended without a stored response.
 func (s *siteScan) refusals() error {
 	return s.j.scanLog(crawlLog(), func(e *crawllog.Entry) error {
-		if e.Reason == "" || e.File != "" {
+		if e.Reason == "" || e.File != "" || e.Order {
 			return s.j.live()
 		}
 		url := []byte(e.URL)

@@ -26,6 +26,8 @@ type visitScan struct {
 	skip func(name string) bool
 	// group appends what the records are sorted by before the key of the URL; nil: nothing.
 	group func(dst, url []byte) []byte
+	// orders says that refusals of orders count, too.
+	orders bool
 	// plans says that waiting adds what is known for the next visit of each URL.
 	plans  bool
 	sorter *extsort.Sorter
@@ -61,10 +63,11 @@ const (
 	isLinked // links to the URL (Options.CountLinks), as visitStatus
 )
 
-// Flags of responses.
+// Flags of responses and refusals.
 const (
 	flagTruncated = 1 << iota
 	flagRevisit   // the body is in another record
+	flagOrder     // of a refusal: that of an order, which did not end the URL
 )
 
 // Texts of visit.
@@ -119,11 +122,14 @@ func (s *visitScan) scan() error {
 	var v visit
 	return j.scanLog(crawlLog(), func(e *crawllog.Entry) error {
 		s.lines++
-		if e.Reason == "" || e.File != "" {
+		if e.Reason == "" || e.File != "" || e.Order && !s.orders {
 			return j.live()
 		}
 		v = visit{at: e.Time.UnixMilli(), numbers: [...]int64{visitKind: isRefusal, visitStatus: int64(e.Status),
 			visitBatch: s.lines - 1}}
+		if e.Order {
+			v.numbers[visitFlags] = flagOrder
+		}
 		v.texts[visitURL], v.texts[visitReason] = []byte(e.URL), []byte(e.Reason)
 		return s.add(&v)
 	})
@@ -166,8 +172,8 @@ func (s *visitScan) index(x *warc.Index) error {
 	})
 }
 
-// each calls fn with each visit by URL and time, valid during the call. first says that it is the first one of its URL;
-// rec is its record.
+// each calls fn with each visit by URL and time, valid during the call. first says that it is the first one of its
+// URL; rec is its record.
 func (s *visitScan) each(prefix int, fn func(v *visit, rec []byte, first bool) error) error {
 	if err := s.sorter.Sort(); err != nil {
 		return err

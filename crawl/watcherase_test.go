@@ -1,0 +1,202 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/crawllog"
+	"drumbeat/state"
+	"drumbeat/state/erase"
+)
+
+// watchCopy is the file where an erasure looks for the watch list.
+const watchCopy = "d0/watch.txt"
+
+// eraseWatched erases some URLs of w.test and all of x.test.
+func eraseWatched(fs disk.FS, urls ...string) error {
+	_, err := erase.Run(erase.Options{FS: fs, Dirs: []string{"d0", "d1"}, Reason: "a test",
+		Source: erase.Source{Hosts: []string{"x.test"}, URLs: urls}})
+	return err
+}
+
+// watchList80 is a list of 80 URLs of two hosts.
+func watchList80() (list string) {
+	for n := range 40 {
+		list += watchLine(fmt.Sprintf("http://w.test/q%d", n), time.Duration(n+1)*24*time.Hour) +
+			watchLine(fmt.Sprintf("http://x.test/q%d", n), time.Duration(n+1)*24*time.Hour)
+	}
+	return list
+}
+
+// asked returns the pages that were asked for after the first n.
+func askedAfter(w *tinyWeb, n int) (urls []string) {
+	for _, r := range w.Pages("")[n:] {
+		urls = append(urls, r.Host+r.Path)
+	}
+	return urls
+}
+
+// TestWatchErased: after an erasure the same list asks for nothing, whether its lines are blanked or it was written
+// again as it was. Another list asks for what was not erased; the crawl log has the others.
+func TestWatchErased(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := watchWorld(), memfs.New(*seedFlag)
+		opt := watchOptions(t, w, fs, "")
+		opt.Order.Watch = ""
+		mustRun(t, t.Context(), opt)
+		opt.Order.Watch = watchCopy
+		list := watchList80()
+		must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(list)))
+		mustRun(t, t.Context(), opt)
+		must(t, eraseWatched(fs, "http://w.test/q3", "http://w.test/q39"))
+		blanked, err := disk.ReadFile(fs, watchCopy)
+		must(t, err)
+		if len(blanked) != len(list) || strings.Contains(string(blanked), "x.test") ||
+			strings.Contains(string(blanked), "/q3 ") || !strings.Contains(string(blanked), "http://w.test/q4 ") {
+			t.Errorf("after the erasure the list is %.300q", blanked)
+		}
+		for _, text := range []string{string(blanked), list} {
+			must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(text)))
+			before := len(w.Pages(""))
+			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) || len(w.Pages("")) != before {
+				t.Errorf("the same list again: %v, asked for %q", err, askedAfter(w, before))
+			}
+		}
+		before := len(w.Pages(""))
+		must(t, disk.WriteFileAtomic(fs, watchCopy, []byte("http://w.test/q3\nhttp://w.test/new\nhttp://x.test/q0\n")))
+		res := mustRun(t, t.Context(), opt)
+		if got := askedAfter(w, before); len(got) != 1 || got[0] != "w.test/new" {
+			t.Errorf("another list asked for %q", got)
+		}
+		if got := watchCounts(&res.Snapshot); got != [3]int64{83, 81, 2} {
+			t.Errorf("%d watched, in time, missed", got)
+		}
+		checkBalanced(t, fs, opt.Disk.Dirs)
+	})
+}
+
+// TestWatchEraseKilled: an erasure is killed or loses its power anywhere; the list is written again as it was, and the
+// crawl starts. It asks for no URL of the list again.
+func TestWatchEraseKilled(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, first := watchWorld(), memfs.New(*seedFlag)
+		opt := watchOptions(t, w, first, "")
+		opt.Order.Watch = ""
+		mustRun(t, t.Context(), opt)
+		opt.Order.Watch = watchCopy
+		list := watchList80()
+		must(t, disk.WriteFileAtomic(first, watchCopy, []byte(list)))
+		mustRun(t, t.Context(), opt)
+		before, ops := len(w.Pages("")), 0
+		rng := rand.New(rand.NewPCG(*seedFlag, 8))
+		erased := func(fs *memfs.FS, cut int) bool {
+			fs.CrashAfter(cut)
+			err := eraseWatched(fs, "http://w.test/q3")
+			if err != nil && !errors.Is(err, disk.ErrCrashed) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}
+		whole := first.Fork(1)
+		was := whole.Ops()
+		must(t, eraseWatched(whole, "http://w.test/q3"))
+		ops = whole.Ops() - was
+		for range 12 {
+			fs := first.Fork(rng.Uint64())
+			if !erased(fs, 1+rng.IntN(ops)) {
+				if rng.IntN(2) == 0 {
+					fs = fs.Crash()
+				} else {
+					fs = fs.Kill()
+				}
+			}
+			fs.CrashAfter(0)
+			must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(list)))
+			opt.Disk.FS = fs
+			for range 2 {
+				if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) || len(w.Pages("")) != before {
+					t.Fatalf("the same list again: %v, asked for %q", err, askedAfter(w, before))
+				}
+			}
+			checkBalanced(t, fs, opt.Disk.Dirs)
+		}
+	})
+}
+
+// TestWatchLog: the crawl log has the URLs of the list that are not taken, and why; and those whose order is refused
+// although they were fetched before. They do not count as ends of URLs.
+func TestWatchLog(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := watchWorld(), memfs.New(*seedFlag)
+		serve, shut := w.Serve, false
+		w.Serve = func(host, path string) answer {
+			if shut && path == "/robots.txt" {
+				return answer{200, "", "User-agent: *\nDisallow: /"}
+			}
+			return serve(host, path)
+		}
+		long := "http://w.test/" + strings.Repeat("x", 3000)
+		list := "http://w.test/q1\nhttp://other.test/\nhttp://w.test:9/port\n" + long + "\nftp://x.test/\n"
+		opt := watchOptions(t, w, fs, list)
+		opt.Admission.Scope = state.ScopeHost
+		res := mustRun(t, t.Context(), opt)
+		if got := watchCounts(&res.Snapshot); got != [3]int64{5, 1, 4} {
+			t.Errorf("%d watched, in time, missed", got)
+		}
+		shut = true
+		time.Sleep(25 * time.Hour) // longer than the robots.txt is kept
+		must(t, disk.WriteFileAtomic(fs, "list", []byte("http://w.test/q1\n")))
+		mustRun(t, t.Context(), opt)
+		why := map[string]string{}
+		r, err := state.OpenReader(fs, opt.Disk.Dirs, nil)
+		must(t, err)
+		defer r.Close()
+		st := testworld.PartOf[crawllog.State](t, r.Manifest, state.NameCrawlLog)
+		_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"}, st, func(e *crawllog.Entry) error {
+			if e.Order {
+				why[e.URL] = e.Reason
+			}
+			return nil
+		}, func(err error) error { return err })
+		must(t, err)
+		want := map[string]string{"http://w.test/q1": "robots", "http://other.test/": "out-of-scope",
+			"http://w.test:9/port": "forbidden-address", long: "too-long", "ftp://x.test/": "bad-url"}
+		if !maps.Equal(why, want) {
+			t.Errorf("the log has %.600q", why)
+		}
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		checkDeep(t, &opt)
+	})
+}
+
+// TestWatchEraseWaiting: URLs of the list that wait when they are erased are missed. The others are fetched.
+func TestWatchEraseWaiting(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := watchWorld(), memfs.New(*seedFlag)
+		must(t, fs.MkdirAll("d0"))
+		opt := watchOptions(t, w, fs, "")
+		must(t, disk.WriteFileAtomic(fs, "list", []byte(watchList80())))
+		opt.Limits.MaxPages = 20
+		mustRun(t, t.Context(), opt)
+		must(t, eraseWatched(fs, "http://w.test/q39"))
+		opt.Limits.MaxPages = 0
+		res := mustRun(t, t.Context(), opt)
+		got := watchCounts(&res.Snapshot)
+		if fetched := int64(len(w.Pages("x.test"))); got != [3]int64{80, 39 + fetched, 41 - fetched} || fetched > 20 {
+			t.Errorf("%d watched, in time, missed; %d fetched before the erasure", got, fetched)
+		}
+		checkBalanced(t, fs, opt.Disk.Dirs)
+	})
+}
