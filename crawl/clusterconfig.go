@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,6 +19,12 @@ import (
 // The operator reloads rules on each node. The first reloaded node writes the new text. The others warn of
 // the difference until they are reloaded, and a node that starts later compares with the new text. After its
 // start, a node with other options warns and continues.
+//
+// Nodes of two versions of the program have the same text while their options have the same values, so that a
+// cluster can be upgraded node by node, and continues with the text at the broker. So an option that a version adds
+// has a line only if it differs from its default, as "sites" does; a field that comes into a value is left out of its
+// JSON while it is zero; the line of an option that goes stays, with its former default. cmd's
+// TestClusterConfigGolden has the text of the first version.
 
 // configText collects the lines "name: value" of a configuration.
 type configText struct {
@@ -66,7 +73,7 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("suffix list", c.Suffixes.Digest())
 	t.add("agent", o.Identity.Agent)
 	t.add("contact", o.Identity.Contact)
-	t.add("user agent", o.Identity.UserAgent)
+	t.add("user agent", unversioned(&o.Identity))
 	t.add("seeds", c.seeds.Text())
 	t.add("scope", o.Admission.Scope)
 	t.files("rules", o.Admission.Rules...)
@@ -111,6 +118,16 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("rate", o.Network.Rate.String())
 	t.add("bandwidth", c.limits.FlagBandwidth().String())
 	return t.lines, errors.Join(t.faults...)
+}
+
+// unversioned returns the User-Agent header. In the default one, the version is that of the program that wrote the
+// first configurations, whatever this one is.
+func unversioned(o *IdentityOptions) string {
+	rest, ok := strings.CutPrefix(o.UserAgent, o.Agent+"/"+o.Version+" ")
+	if !ok || o.Version == "" {
+		return o.UserAgent // of --user-agent
+	}
+	return o.Agent + "/0.1.0-devel " + rest
 }
 
 // maxConfigLine is the longest value in the configuration; longer ones are given by checksum. A bucket takes

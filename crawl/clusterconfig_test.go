@@ -23,6 +23,7 @@ func configCluster(t *testing.T) *testCluster {
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 		o.Admission.Blacklist = []string{"blacklist"}
 		o.Cluster.LeaseTTL = lease.LeastTTL
+		o.Identity.Version, o.Identity.UserAgent = "0.1.0-devel", "drumbeat/0.1.0-devel (+a@example.org)"
 	})
 	for node := range c.options {
 		c.blacklist(node, "- host none.test\n")
@@ -57,6 +58,7 @@ var clusterConfigCases = map[string]func(o *Options){
 	"depth is 3 here, ":           func(o *Options) { o.Limits.MaxDepth = 3 },
 	"networks that several nodes": func(o *Options) { o.Cluster.LeaseTTL = DefaultLeaseTTL },
 	"agent is ":                   func(o *Options) { o.Identity.Agent = "other" },
+	"user agent is ":              func(o *Options) { o.Identity.UserAgent = "drumbeat/2 (+a@example.org)" },
 	"server delay is ":            func(o *Options) { o.Politeness.ServerDelay++ },
 	"network rate":                func(o *Options) { o.Politeness.NetworkRate = 7 },
 	"seeds is ": func(o *Options) {
@@ -72,7 +74,8 @@ var clusterConfigCases = map[string]func(o *Options){
 }
 
 // TestClusterConfig: a node with other options, seeds or rules than the first one is refused, and its error
-// names what differs. Names of files do not matter. A node that is told to replaces the configuration.
+// names what differs. Names of files, and the program's version, do not matter. A node that is told to replaces the
+// configuration.
 func TestClusterConfig(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -101,9 +104,10 @@ func TestClusterConfig(t *testing.T) {
 		o = c.options[1]
 		o.Admission.Blacklist = []string{"another"}
 		must(t, disk.WriteFileAtomic(o.Disk.FS, "another", []byte("- host none.test\n")))
+		o.Identity.Version, o.Identity.UserAgent = "0.7.0", "drumbeat/0.7.0 (+a@example.org)"
 		o.Limits.MaxTime = time.Minute
 		if _, err := Run(t.Context(), o); err != nil {
-			t.Error("another name of a file: ", err)
+			t.Error("another name of a file and version of the program: ", err)
 		}
 		if len(c.web.Log().Snapshot().Fetches) == n {
 			t.Error("the node has fetched nothing")
