@@ -38,6 +38,8 @@ type fleet struct {
 	file   string // of the cluster
 	listen string // address of the broker
 	args   []string
+	// program is that of nodes; "": this one.
+	program string
 
 	processes [fleetNodes]*process // the running ones; nil: killed
 	broker    *process
@@ -112,7 +114,11 @@ func join(addr string) []string { return []string{"--ram=192MiB", "--cluster=nat
 func (f *fleet) start(node int, more ...string) *process {
 	f.t.Helper()
 	args := slices.Concat(f.args, []string{"--dir=" + f.nodeDir(node), fmt.Sprintf("--node=%d", node)}, more)
-	p := f.run(cmdtest.Child(f.ctx, args...))
+	cmd := cmdtest.Child(f.ctx, args...)
+	if f.program != "" {
+		cmd = exec.CommandContext(f.ctx, f.program, args...)
+	}
+	p := f.run(cmd)
 	p.saves = watchCheckpoints(filepath.Join(f.nodeDir(node), "manifest"), p.ended)
 	f.processes[node] = p
 	return p
