@@ -112,6 +112,43 @@ func TestPackagedFiles(t *testing.T) {
 	}
 }
 
+// TestPackagedScripts: an upgrade of the package restarts the service of a crawl of one node, and no node of a cluster;
+// neither does needrestart after it.
+func TestPackagedScripts(t *testing.T) {
+	dir := t.TempDir()
+	calls, systemd := filepath.Join(dir, "calls"), filepath.Join(dir, "systemd")
+	must(t, os.Mkdir(systemd, 0o700))
+	fake := "#!/bin/sh\necho \"${0##*/} $*\" >>" + calls + "\n"
+	for _, name := range []string{"systemctl", "systemd-sysusers"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(fake), 0o700))
+	}
+	for _, script := range [][]string{{"prerm", "upgrade", "0.2.0"}, {"postrm", "upgrade", "0.2.0"},
+		{"postinst", "configure", "0.1.0"}} {
+		text := strings.ReplaceAll(readPackaging(t, "deb/"+script[0]), "/run/systemd/system", systemd)
+		cmd := exec.Command("sh", append([]string{"-c", text}, script...)...)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":/usr/bin:/bin")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", script, err, out)
+		}
+	}
+	called, err := os.ReadFile(calls)
+	must(t, err)
+	if got, want := string(called), "systemctl daemon-reload\nsystemd-sysusers drumbeat.conf\nsystemctl daemon-reload\n"+
+		"systemctl try-restart drumbeat.service\n"; got != want {
+		t.Errorf("an upgrade calls %swant %s", got, want)
+	}
+	perl, err := exec.LookPath("perl")
+	if err != nil {
+		t.Skip("perl, which reads needrestart's configuration, is not installed")
+	}
+	const ask = `our %nrconf; defined(do $ARGV[0]) or die $@; for my $unit ('drumbeat.service', 'drumbeat@2.service') {
+		print "$unit ", (grep { $unit =~ /$_/ } keys %{$nrconf{override_rc}}) ? "kept" : "restarted", "\n" }`
+	out, err := exec.Command(perl, "-we", ask, packaging+"deb/needrestart.conf").CombinedOutput()
+	if err != nil || string(out) != "drumbeat.service restarted\ndrumbeat@2.service kept\n" {
+		t.Errorf("needrestart: %v: %s", err, out)
+	}
+}
+
 // TestPackagedUnits: the unit of a node is that of a crawl but for its names and flags, and systemd takes both.
 func TestPackagedUnits(t *testing.T) {
 	one, node := readPackaging(t, "systemd/drumbeat.service"), readPackaging(t, "systemd/drumbeat@.service")
