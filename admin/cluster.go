@@ -64,7 +64,7 @@ type Pair struct {
 	Quarantined     int64 `json:"quarantined" doc:"Its messages that this version cannot read, kept in quarantine."`
 	RefusedMessages int64 `json:"refusedMessages" doc:"Its messages that were refused, in this run."`
 	RefusedMarks    int64 `json:"refusedMarks" doc:"Its marks that were refused, in this run."`
-	Held            bool  `json:"held" doc:"Nothing is sent to it, because it cannot read messages of this version."`
+	Held            bool  `json:"held" doc:"Nothing is sent to it, because it cannot read the next message for it."`
 }
 
 // nodeOf returns which node a crawl is, nil for a crawl of one node.

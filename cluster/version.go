@@ -7,7 +7,7 @@ import (
 )
 
 // Nodes of two versions of the program are in one cluster while it is upgraded node by node. One number is the
-// version of what they exchange: messages, and values of the broker. docs/reference/files/cluster.md has the rules.
+// version of their protocol: of messages, and of values of the broker. docs/reference/files/cluster.md has the rules.
 const (
 	// FirstVersion is the first version. Every program reads it, and what names no version is of it.
 	FirstVersion = 2

@@ -133,9 +133,10 @@ func TestPackagedScripts(t *testing.T) {
 	}
 	called, err := os.ReadFile(calls)
 	must(t, err)
-	if got, want := string(called), "systemctl daemon-reload\nsystemd-sysusers drumbeat.conf\nsystemctl daemon-reload\n"+
-		"systemctl try-restart drumbeat.service\n"; got != want {
-		t.Errorf("an upgrade calls %swant %s", got, want)
+	const want = "systemctl daemon-reload\nsystemd-sysusers drumbeat.conf\nsystemctl daemon-reload\n" +
+		"systemctl try-restart drumbeat.service\n"
+	if string(called) != want {
+		t.Errorf("an upgrade calls %swant %s", called, want)
 	}
 	perl, err := exec.LookPath("perl")
 	if err != nil {

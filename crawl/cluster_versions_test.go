@@ -18,7 +18,7 @@ import (
 	"drumbeat/state"
 )
 
-// later is the version of the exchange after this one. These tests have nodes that write and read it.
+// later is the version of the protocol after this one. These tests have nodes that write and read it.
 const later = cluster.Version + 1
 
 // upgradeWeb has no host that two nodes ask.

@@ -304,6 +304,17 @@ var mutants = []mutant{
 	{name: "unreadable-message-dropped", file: "crawl/node/quarantine.go", pkg: "./crawl",
 		test: "TestClusterQuarantine$", edits: []edit{
 			{"return s.quarantine.Append(msg.Data)", "return nil"}}},
+	{name: "later-version-written-early", file: "cluster/version.go", pkg: "./crawl", test: "TestClusterUpgrade$",
+		edits: []edit{{"own = min(own, m.Reads())", "own = max(own, m.Reads())"}}},
+	{name: "later-version-sent-to-older-node", file: "cluster/publisher.go", pkg: "./cluster",
+		test: "TestPublisherOlder", edits: []edit{
+			{"version <= FirstVersion || m != nil && version",
+				"version <= FirstVersion || m == nil || version > 0 || version"}}},
+	{name: "version-of-open-message-forgotten", file: "cluster/outbox.go", pkg: "./cluster",
+		test: "TestMessageVersions", edits: []edit{{"f.st.Version = o.version", "f.st.Version = 0"}}},
+	{name: "message-of-later-version-asked-for-again", file: "cluster/message.go", pkg: "./crawl",
+		test: "TestClusterUpgradeQuarantine", edits: []edit{
+			{"versionOf(msg) > lastVersion", "versionOf(msg) > Version"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/node/rejoin.go", pkg: "./crawl",

@@ -182,7 +182,7 @@ func ofPair(p *snapshot.Pair) []value {
 			p.Quarantined},
 		{"pair_refused_messages", "Messages of another node that were refused, in this run", p.RefusedMessages},
 		{"pair_refused_marks", "Marks of another node that were refused, in this run", p.RefusedMarks},
-		{"pair_held", "1 while nothing is sent to another node, because it does not read the messages of this version",
+		{"pair_held", "1 while nothing is sent to another node, because it does not read the next message for it",
 			p.Held},
 	}
 }

@@ -60,7 +60,7 @@ type Pair struct {
 	Quarantined     int64 // its unreadable messages, kept in quarantine
 	RefusedMessages int64 // its refused messages, in this run
 	RefusedMarks    int64 // its refused marks, in this run
-	Held            bool  // nothing is sent to it: it cannot read messages of this version
+	Held            bool  // nothing is sent to it: it cannot read the next message for it
 }
 
 // namedNodes bounds the nodes that Missing names.
