@@ -5,7 +5,7 @@ import "drumbeat/state"
 // dropTexts say why a link is dropped, by the counter that counts it: the name that programs read, and the words for
 // people.
 var dropTexts = map[state.Counter]struct{ name, words string }{
-	state.CountLinksDepth:     {state.ReasonDepth.String(), "beyond --max-depth"},
+	state.CountLinksDepth: {state.ReasonDepth.String(), "beyond --max-depth"},
 	state.CountLinksPort: {state.ReasonForbiddenPort.String(),
 		"connections to its port are not allowed (--ports)"},
 	state.CountLinksScope:     {"out-of-scope", "outside --scope"},

@@ -273,7 +273,7 @@ var mutants = []mutant{
 			{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
 	{name: "loss-seen-in-newer-leases", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestLateLast", edits: []edit{
-			{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
+			{"|| last < highest {", "|| last < b.highest.Load() && highest < 1<<63 {"}}},
 	{name: "silence-ends-now", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestFrozen", edits: []edit{
 			{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
