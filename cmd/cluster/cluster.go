@@ -14,9 +14,9 @@
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to
-// the broker, changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster seed
-// makes a file. cluster permissions prints what the broker must allow. The others connect to nothing. The package
-// starts no goroutine.
+// the broker, changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster top shows
+// that on the full screen, with the speeds since its start. cluster seed makes a file. cluster permissions prints what
+// the broker must allow. The others connect to nothing. The package starts no goroutine of its own.
 //
 // cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
@@ -24,7 +24,7 @@
 // Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit and move also
 // term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something
 // cannot be moved, and term.ExitDamage (5) for damage and a node that was set back; 1 for everything else, such as
-// accounts that do not balance.
+// accounts that do not balance, and of status for a cluster whose condition is bad.
 package cluster
 
 import (
@@ -46,6 +46,7 @@ type Command struct {
 	Seed        seedCmd        `cmd:""`
 	Show        showCmd        `cmd:""`
 	Status      statusCmd      `cmd:""`
+	Top         topCmd         `cmd:""`
 	Permissions permissionsCmd `cmd:""`
 	Audit       auditCmd       `cmd:""`
 	Move        moveCmd        `cmd:""`

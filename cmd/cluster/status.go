@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -129,8 +130,8 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	return r, nil
 }
 
-// print prints the tables.
-func (r *report) print(out io.Writer) error {
+// printHead prints the sums, the condition and the problems, a line each.
+func (r *report) printHead(out io.Writer) {
 	o := &r.Overview
 	fmt.Fprintf(out, "crawl %s, %s: %s, %.1f pages/s, %s queued\n", r.Crawl,
 		human.Counted(len(r.Nodes), "node", "nodes"), human.Counted(o.Pages, "page", "pages"),
@@ -139,13 +140,18 @@ func (r *report) print(out io.Writer) error {
 	for _, p := range r.Problems[min(1, len(r.Problems)):] { // the first one is Health
 		fmt.Fprintf(out, "%s: %s\n", p.Level, term.PlainText(p.Text))
 	}
-	if err := r.printNodes(out); err != nil {
+}
+
+// print prints all that is known.
+func (r *report) print(out io.Writer) error {
+	r.printHead(out)
+	if err := r.printNodes(out, nil); err != nil {
 		return err
 	}
 	if err := r.printLeases(out); err != nil {
 		return err
 	}
-	if o.Fullest >= 0 && len(r.Nodes) > 1 {
+	if o := &r.Overview; o.Fullest >= 0 && len(r.Nodes) > 1 {
 		fmt.Fprintf(out, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
 			100*o.FullestShare)
 	}
@@ -158,12 +164,17 @@ func (r *report) print(out io.Writer) error {
 	return nil
 }
 
-// printNodes prints a row for each node, and their sums.
-func (r *report) printNodes(out io.Writer) error {
-	n := humanize.Comma
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "node\thost\tversion\thealth\tstate\treported\tpages\tpages/s\tqueued\toutbox\tquarantine\tdisk\t"+
-		"checkpoint\tstream")
+// printNodes prints a row for each node, and their sums. trend, if it is not nil, draws the speed of a node.
+func (r *report) printNodes(out io.Writer, trend func(node int) string) error {
+	n, t := humanize.Comma, tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	begin := func(name, trend string) string { return name }
+	if trend != nil {
+		begin = func(name, trend string) string { return name + "\t" + trend }
+	} else {
+		trend = func(int) string { return "" }
+	}
+	fmt.Fprintln(t, begin("node", "last minute")+"\thost\tversion\thealth\tstate\treported\tpages\tpages/s\t"+
+		"queued\toutbox\tquarantine\tdisk\tcheckpoint\tstream")
 	quarantined, bytes := int64(0), int64(0)
 	for node, st := range r.Nodes {
 		stream := "none"
@@ -172,12 +183,13 @@ func (r *report) printNodes(out io.Writer) error {
 				human.Bytes(s.Bytes), human.Bytes(s.MaxBytes))
 		}
 		health := string(condition.LevelOf(st, r.Time))
+		first := begin(strconv.Itoa(node), trend(node))
 		abandoned := slices.Contains(r.Overview.Abandoned, node)
 		if abandoned {
 			health = "–"
 		}
 		if st == nil {
-			fmt.Fprintf(t, "%d\t–\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, health,
+			fmt.Fprintf(t, "%s\t–\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", first, health,
 				stateText(st, abandoned, r.Time), stream)
 			continue
 		}
@@ -191,7 +203,7 @@ func (r *report) printNodes(out io.Writer) error {
 		}
 		quarantined += st.Quarantined
 		bytes += st.WaitingBytes
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", node,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", first,
 			term.PlainText(st.Host), term.PlainText(st.Version), health, stateText(st, abandoned, r.Time),
 			human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued), kept,
 			n(st.Quarantined), disk, st.Checkpoint, stream)
@@ -201,8 +213,8 @@ func (r *report) printNodes(out io.Writer) error {
 		if o.Waiting > 0 {
 			kept += " (" + human.Bytes(bytes) + ")"
 		}
-		fmt.Fprintf(t, "all\t\t\t%s\t\t\t%s\t%.1f\t%s\t%s\t%s\t\t\t\n", r.Level, n(o.Pages), o.PagesPerSecond,
-			n(o.Queued), kept, n(quarantined))
+		fmt.Fprintf(t, "%s\t\t\t%s\t\t\t%s\t%.1f\t%s\t%s\t%s\t\t\t\n", begin("all", ""), r.Level,
+			n(o.Pages), o.PagesPerSecond, n(o.Queued), kept, n(quarantined))
 	}
 	return t.Flush()
 }

@@ -15,7 +15,6 @@ import (
 	"drumbeat/admin"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/internal/bug"
 )
 
 type topCmd struct{ atDir }
@@ -55,7 +54,7 @@ type top struct {
 
 	status *admin.Status
 	slots  *admin.Slots
-	rates  []float64 // pages per second of the last looks
+	rates  term.Trend // pages per second of the last looks
 	err    error
 	note   string // why the last key failed
 }
@@ -69,49 +68,17 @@ type look struct {
 	note   string // why that key failed
 }
 
-// run shows the state until a key or ctx ends it. Requests run aside, so keys work while the server is slow.
+// run shows the state until a key or ctx ends it.
 func (t *top) run(ctx context.Context, screen *term.Screen) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	looks := make(chan look)
-	ask := func(f func(context.Context) look) {
-		go func() {
-			defer bug.Fatal()
-			wait, cancel := context.WithTimeout(ctx, topWait)
-			defer cancel()
-			select {
-			case looks <- f(wait):
-			case <-ctx.Done():
+	live := term.Live[look]{Every: topEvery, Wait: topWait, Look: t.look, Lines: t.lines,
+		Key: func(key rune) func(context.Context) look {
+			if key == 'p' {
+				return t.toggle(t.status)
 			}
-		}()
-	}
-	ask(t.look)
-	waiting := 1
-	tick := time.NewTicker(topEvery)
-	defer tick.Stop()
-	for {
-		screen.Draw(t.lines(screen.Width()))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if waiting == 0 {
-				ask(t.look)
-				waiting++
-			}
-		case key := <-screen.Keys():
-			switch key {
-			case 'q', term.KeyEscape, term.KeyInterrupt:
-				return
-			case 'p':
-				ask(t.toggle(t.status))
-				waiting++
-			}
-		case l := <-looks:
-			waiting--
-			t.take(&l)
-		}
-	}
+			return nil
+		},
+		Take: func(l look) { t.take(&l) }}
+	live.Run(ctx, screen)
 }
 
 // look asks the server.
@@ -150,12 +117,8 @@ func (t *top) take(l *look) {
 		return
 	}
 	t.status, t.slots = l.status, l.slots
-	t.rates = append(t.rates, l.status.Rates.Pages)
-	t.rates = t.rates[max(0, len(t.rates)-sparkPoints):]
+	t.rates.Add(l.status.Rates.Pages)
 }
-
-// sparkPoints is how many rates are kept.
-const sparkPoints = 120
 
 // lines returns the text of the screen.
 func (t *top) lines(columns int) []string {
@@ -171,7 +134,7 @@ func (t *top) lines(columns int) []string {
 		fmt.Fprintf(&b, "%s\n", t.note)
 	}
 	if t.status != nil {
-		fmt.Fprintf(&b, "pages/s  %s\n", spark(t.rates, max(10, columns-10)))
+		fmt.Fprintf(&b, "pages/s  %s\n", t.rates.Spark(max(10, columns-10)))
 		t.table(&b)
 	}
 	var lines []string
@@ -209,26 +172,6 @@ func (t *top) table(b *bytes.Buffer) {
 		}
 	}
 	_ = w.Flush() // writes to memory
-}
-
-// spark draws the last values as blocks, at most width.
-func spark(values []float64, width int) string {
-	const blocks = "▁▂▃▄▅▆▇█"
-	levels := []rune(blocks)
-	values = values[max(0, len(values)-width):]
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
-	var b strings.Builder
-	for _, v := range values {
-		n := 0
-		if most > 0 {
-			n = int(v / most * float64(len(levels)-1))
-		}
-		b.WriteRune(levels[n])
-	}
-	return b.String()
 }
 
 // bar draws a share of width.

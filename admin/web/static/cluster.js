@@ -24,22 +24,33 @@ const badge = (words) => el("span", { class: "badge bad", text: words });
 
 function nodeRow(n, o) {
   const s = n.status;
-  const words = o.givenUp?.includes(n.node) ? "abandoned" : state(n);
-  if (!s) return row([[String(n.node)], [NONE], [badge(words)], ["never"], ...Array(6).fill([NONE, "n"])]);
+  const abandoned = o.givenUp?.includes(n.node);
+  const words = abandoned ? "abandoned" : state(n);
+  const health = abandoned ? NONE : !n.heard ? badge("bad") : s.ended ? "ok" : s.level || "ok";
+  if (!s) return row([[String(n.node)], [NONE], [health], [badge(words)], ["never"], ...Array(7).fill([NONE, "n"])]);
   const share = s.diskLimit > 0 ? percent(s.diskUsed / s.diskLimit) : NONE;
   const saved = instant(s.saved);
   return row([
     [String(n.node)],
     [s.host || NONE],
+    [health],
     [n.heard ? words : badge(words)],
     [n.age < 1 ? "now" : duration(Math.round(n.age)) + " ago"],
     [count(s.pages), "n"],
     [s.ended ? NONE : fixed(s.pagesPerSecond, 1), "n"],
     [count(s.queued), "n"],
     [s.waiting ? count(s.waiting) + ", " + bytes(s.waitingBytes) : "0", "n"],
+    [count(s.quarantined || 0), "n"],
     [share + (n.node === o.fullest ? " (fullest)" : ""), "n"],
     [s.checkpoint ? s.checkpoint + (saved ? ", " + clock(saved) : "") : NONE, "n"],
   ]);
+}
+
+// sumRow has the sums of all nodes.
+function sumRow({ health, nodes, overview: o }) {
+  const bad = nodes.reduce((n, { status }) => n + (status?.quarantined || 0), 0);
+  const sums = [count(o.pages), fixed(o.pagesPerSecond, 1), count(o.queued), count(o.waiting), count(bad), "", ""];
+  return row([["all"], [""], [health.level], [""], [""], ...sums.map((s) => [s, "n"])]);
 }
 
 function leaseRow(n) {
@@ -164,16 +175,18 @@ function show(c) {
     ...(broker.connected ? [] : [{ level: "bad", text: "This node has been without the broker since " + since + "." }]),
     ...c.health.problems,
   ]);
-  speeds.show(
-    c.nodes.map((n) => {
+  speeds.show([
+    ["all nodes", o.pagesPerSecond, rate(o.pagesPerSecond) + " pages/s"],
+    ...c.nodes.map((n) => {
       const s = n.status;
       const now = s && n.heard && !s.ended ? s.pagesPerSecond : 0;
       const words = !s || !n.heard ? "not reporting" : s.ended ? "ended" : rate(now) + " pages/s";
       return ["node " + n.node + (s?.host ? ", " + s.host : ""), now, words];
     }),
-  );
+  ]);
   showLinks(c);
   byID("nodes").replaceChildren(...c.nodes.map((n) => nodeRow(n, o)));
+  byID("sum").replaceChildren(sumRow(c));
   const leases = c.nodes.filter((n) => n.status?.leases);
   byID("leases-card").hidden = !leases.length;
   byID("leases").replaceChildren(...leases.map(leaseRow));
