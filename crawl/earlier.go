@@ -14,13 +14,14 @@ import (
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/state/export"
+	"drumbeat/weburl"
 )
 
 // The URLs that earlier crawls have fetched are fed to URLseen before the first checkpoint of a new crawl, which has
 // all of them or does not exist. There each is a new URL that ends at once (state.ReasonEarlier) or waits for its next
-// visit (deferred.Stage.Earlier); links to it are repeats from then on. That costs no look-up and no RAM for a URL, and
-// on disk its key and its line in the log. What a crawl knows of its URLs comes from a sort on disk, by the keys of
-// URLs, which are those of this crawl, too.
+// visit (deferred.Stage.Earlier); links to it are repeats from then on. That costs no look-up and no RAM for a URL,
+// and on disk its key and its line in the log. What a crawl knows of its URLs comes from a sort on disk, by the keys
+// of URLs, which are those of this crawl, too.
 
 const (
 	// earlierRAM is the RAM to sort what an earlier crawl knows, the least that an export takes. The passes of
@@ -84,12 +85,19 @@ type earlierFeed struct {
 	batch   *admit.Batch
 	now     time.Time
 	waiting []export.Fetched // to be sent
-	// URLs that were fetched; of them, those that this crawl fetches if it finds them, and those that wait for a visit.
+	url     []byte           // as this crawl spells the URL of take
+	// URLs of this crawl's scope that were fetched; of them, those that this crawl fetches if it finds them, and those
+	// that wait for a visit.
 	urls, found, planned int64
 }
 
-// take adds a URL.
+// take adds a URL, unless this crawl would not take a link to it.
 func (f *earlierFeed) take(u *export.Fetched) error {
+	f.url, _ = f.c.links.URLRules.AppendRewritten(f.url[:0], u.URL)
+	f.batch.Start(nil, nil, 0, 0, f.now)
+	if verdict, _ := f.batch.Admit(f.url); verdict < 0 {
+		return nil
+	}
 	f.urls++
 	visits, fetch, err := f.choose(u)
 	if err != nil {
@@ -131,11 +139,18 @@ func (f *earlierFeed) choose(u *export.Fetched) (visits []byte, fetch bool, err 
 	return nil, !h.Due().After(f.now), nil
 }
 
-// listsURLs reports whether a URL is most likely a sitemap or a feed, by which a crawl finds what is new.
+// listsURLs reports whether a URL is most likely a sitemap or a feed, by which a crawl finds what is new: by its type
+// (RFC 7303, text/xml and more), or by its path.
 func listsURLs(u *export.Fetched) bool {
-	path := bytes.ToLower(u.URL)
-	return bytes.Contains(u.MIME, []byte("xml")) && !bytes.Contains(u.MIME, []byte("xhtml")) ||
-		bytes.Contains(path, []byte("sitemap")) || bytes.HasSuffix(path, []byte(".xml")) ||
+	path := bytes.ToLower(weburl.Split(u.URL).Path)
+	kind, _, _ := bytes.Cut(bytes.ToLower(u.MIME), []byte(";"))
+	_, kind, _ = bytes.Cut(bytes.TrimSpace(kind), []byte("/"))
+	form, isXML := bytes.CutSuffix(kind, []byte("xml"))
+	switch string(form) { // otherwise rss+, atom+, rdf+ and so on
+	case "xhtml+", "svg+", "mathml+":
+		isXML = false
+	}
+	return isXML || bytes.Contains(path, []byte("sitemap")) || bytes.HasSuffix(path, []byte(".xml")) ||
 		bytes.HasSuffix(path, []byte(".xml.gz"))
 }
 

@@ -122,6 +122,56 @@ func TestSinceKnownSkip(t *testing.T) {
 	}
 }
 
+// TestSinceKnownScope: only URLs of the crawl's scope are counted and left out. A name of a host makes no sitemap, nor
+// does a type that has xml in it for another reason.
+func TestSinceKnownScope(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := new(knownWorld), memfs.New(*seedFlag)
+		w.tinyWeb = &tinyWeb{Serve: func(host, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return noRobots
+			case "/":
+				return answer{200, "", "<html><a href=/page>p</a><a href=/x.docx>d</a><a href=/p.svg>s</a>" +
+					"<a href=/feed>f</a><a href=/my-sitemap>f</a><a href=http://other.example/>o</a>"}
+			case "/x.docx":
+				return answer{200, "Content-Type: application/vnd.openxmlformats-officedocument.wordprocessingml.document\r\n", "d"}
+			case "/p.svg":
+				return answer{200, "Content-Type: image/svg+xml\r\n", "<svg/>"}
+			case "/feed":
+				return answer{200, "Content-Type: application/atom+xml; charset=utf-8\r\n", "<feed/>"}
+			}
+			return answer{200, "", "<html>" + host + path}
+		}}
+		optionsOf := func(dir string, scope state.Scope, since ...string) Options {
+			opt := w.options(t, fs, dir, "", since...)
+			opt.Admission.SeedLines, opt.Admission.Scope = []string{"http://sitemap.xml.example/"}, scope
+			return opt
+		}
+		mustRun(t, t.Context(), optionsOf("a", state.ScopeAll))
+		if got := w.asked(); len(got) != 6 {
+			t.Errorf("the earlier crawl asked for %q", got)
+		}
+		opt := optionsOf("b", state.ScopeHost, "a")
+		opt.Output.SinceKnown = options.KnownSkip
+		res := mustRun(t, t.Context(), opt)
+		if got := w.asked(); !slices.Equal(got, []string{"/", "/feed", "/my-sitemap"}) {
+			t.Errorf("asked for %q", got)
+		}
+		r, err := state.OpenReader(fs, []string{"b"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		e := r.Manifest.Run.Earlier[0]
+		if left := res.Snapshot.Refused[state.ReasonEarlier.String()]; e.URLs != 6 || e.LeftOut != 4 || left != 3 {
+			t.Errorf("%d URLs were known, %d left out but for seeds; %d are refused", e.URLs, e.LeftOut, left)
+		}
+		checkBalanced(t, fs, []string{"b"})
+	})
+}
+
 // TestSinceKnownOut: of an earlier crawl with separate output directories a crawl reads the indexes there, in whatever
 // order its directories are named.
 func TestSinceKnownOut(t *testing.T) {
