@@ -136,7 +136,8 @@ func TestSinceKnownScope(t *testing.T) {
 				return answer{200, "", "<html><a href=/page>p</a><a href=/x.docx>d</a><a href=/p.svg>s</a>" +
 					"<a href=/feed>f</a><a href=/my-sitemap>f</a><a href=http://other.example/>o</a>"}
 			case "/x.docx":
-				return answer{200, "Content-Type: application/vnd.openxmlformats-officedocument.wordprocessingml.document\r\n", "d"}
+				const docx = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+				return answer{200, "Content-Type: " + docx + "\r\n", "d"}
 			case "/p.svg":
 				return answer{200, "Content-Type: image/svg+xml\r\n", "<svg/>"}
 			case "/feed":

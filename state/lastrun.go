@@ -66,7 +66,7 @@ type Earlier struct {
 	Out     []string `json:"output_directories,omitempty"` // if they are separate and were named
 	Crawl   string   `json:"crawl"`
 	Bodies  int64    `json:"bodies"`             // to which the new crawl's revisit records may refer
-	URLs    int64    `json:"urls,omitempty"`     // that it had fetched, of this crawl's scope; counted with --since-known due or skip
+	URLs    int64    `json:"urls,omitempty"`     // of this scope that it had fetched, with --since-known due or skip
 	LeftOut int64    `json:"left_out,omitempty"` // of these, those that are not fetched, unless they are seeds
 	Planned int64    `json:"planned,omitempty"`  // and those that wait for the visit that was planned
 }

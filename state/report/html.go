@@ -282,7 +282,8 @@ func (r *Report) earlier() []page.Block {
 	if r.Options == nil || len(r.Options.Earlier) == 0 {
 		return nil
 	}
-	t := table("crawl", "#bodies", "#URLs of this scope that it fetched", "#left out but for seeds", "#to visit as planned")
+	t := table("crawl", "#bodies", "#URLs of this scope that it fetched",
+		"#left out but for seeds", "#to visit as planned")
 	for _, e := range r.Options.Earlier {
 		row := []page.Cell{{Text: strings.Join(e.Dirs, ", "), Lead: e.Crawl}}
 		for _, n := range []int64{e.Bodies, e.URLs, e.LeftOut, e.Planned} {
