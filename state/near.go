@@ -56,6 +56,11 @@ func NearEntryOf(b []byte) NearEntry {
 		drum.Key(binary.LittleEndian.Uint64(b[12:])), binary.LittleEndian.Uint16(b[20:]), simhash.Counts(b[22:])}
 }
 
+// NearKeysOf decodes the simhash and the URL of such an entry, by which a list is searched.
+func NearKeysOf(b []byte) (hash uint64, url uint32) {
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:])
+}
+
 // NearList returns the entries of a list of near-duplicates, the latest last; ok is false if the value, in the store of
 // contents or of a tuple for it, is that of a body, whose date is not 0.
 func NearList(value []byte) (entries []byte, ok bool) {

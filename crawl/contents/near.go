@@ -19,8 +19,8 @@ import (
 // Near-duplicates of a host (--near-duplicates) are found by the same drum. For each host it has a list of the pages
 // that are kept: simhash and counts, part of the URL's key, key of the body. That is 54 bytes a page, and one tuple a
 // page. The list is one value, so a page is compared with all of it, at a nanosecond an entry and for any distance.
-// The pages of a host are judged one after another, in order of arrival, and no list has a URL. Tables of permuted bits
-// (Manku, Jain and Das Sarma, section 3) would take 4 to 10 tuples a page, whose answers come at different times.
+// The pages of a host are judged one after another, in order of arrival, and no list has a URL. Tables of permuted
+// bits (Manku, Jain and Das Sarma, section 3) would take 4 to 10 tuples a page, whose answers come at different times.
 //
 // A page takes up to three steps, each a tuple with the page as aux:
 //
@@ -32,8 +32,9 @@ import (
 //     entry takes the place of the one that led nowhere.
 //  3. for a kept page, under the key of its own body, as without near-duplicates.
 //
-// The body of a copy never gets an entry of its own. So a record without a body names a capture that has one, of a page
-// of the same host within k bits and their share of the text: no chain of copies leads away from the text that is kept.
+// The body of a copy never gets an entry of its own. So a record without a body names a capture that has one, of a
+// page of the same host within k bits and their share of the text: no chain of copies leads away from the text that is
+// kept.
 
 // LeastNear is the number of features (package simhash) below which pages are not compared: one changed word changes
 // two features, 1 % of 186, which moves the 3 bits that near-duplicates may differ in. In shorter texts chance would
@@ -100,52 +101,86 @@ func (c *Store) sendNear(tx *account.Tx, b *Body, p *Page) (waits bool, _ error)
 // noEntry is a list without entries.
 var noEntry [state.NearListHead]byte
 
-// nearList is a list while it changes.
+// nearList is a list while it changes. Entries that leave it stay in their place until
+// close, so that a page moves none.
 type nearList struct {
-	entries []byte
-	most    int // number of entries; beyond it the page that was kept, or repeated, longest ago goes
+	entries []byte // with what precedes them
+	from    int    // of the first entry
+	left    []bool // by the number of the entry: it has left the list
+	first   int    // no entry before it is in the list
+	n       int    // entries in the list
+	most    int    // beyond it the page that was kept, or repeated, longest ago goes
 	changed bool
 }
 
 func (l *nearList) at(i int) state.NearEntry {
-	return state.NearEntryOf(l.entries[i*state.NearEntryBytes:])
+	return state.NearEntryOf(l.entries[l.from+i*state.NearEntryBytes:])
 }
-func (l *nearList) len() int { return len(l.entries) / state.NearEntryBytes }
 
 // remove removes an entry.
 func (l *nearList) remove(i int) {
-	from := i * state.NearEntryBytes
-	l.entries = append(l.entries[:from], l.entries[from+state.NearEntryBytes:]...)
-	l.changed = true
+	l.left[i], l.changed = true, true
+	l.n--
 }
 
 // add adds an entry as the latest.
 func (l *nearList) add(entry []byte) {
-	if l.len() >= l.most {
-		l.remove(0)
+	for ; l.n >= l.most; l.first++ {
+		if !l.left[l.first] {
+			l.remove(l.first)
+		}
 	}
-	l.entries = append(l.entries, entry...)
+	l.entries, l.left = append(l.entries, entry...), append(l.left, false)
+	l.n++
 	l.changed = true
+}
+
+// close closes the gaps. Numbers of entries are others then.
+func (l *nearList) close() {
+	to := l.from
+	for i, left := range l.left {
+		if at := l.from + i*state.NearEntryBytes; !left {
+			to += copy(l.entries[to:], l.entries[at:at+state.NearEntryBytes])
+		}
+	}
+	l.entries, l.left, l.first = l.entries[:to], l.left[:l.n], 0
+	clear(l.left)
+}
+
+// early reports whether an entry is in the first half of the list.
+func (l *nearList) early(i int) bool {
+	before := 0
+	for _, left := range l.left[l.first:i] {
+		if !left {
+			before++
+		}
+	}
+	return before < l.n/2
 }
 
 // find returns the entry of a URL and the nearest other one within the distance, the latest of several; -1 for none.
 func (l *nearList) find(e *state.NearEntry, most int) (own, near, distance int) {
 	own, near, distance = -1, -1, most+1
-	for i := l.len() - 1; i >= 0; i-- {
-		switch other := l.at(i); {
-		case other.URL == e.URL:
+	for i := len(l.left) - 1; i >= l.first; i-- {
+		b := l.entries[l.from+i*state.NearEntryBytes:]
+		hash, url := state.NearKeysOf(b)
+		switch d := simhash.Distance(hash, e.Simhash); {
+		case url != e.URL && d >= distance || l.left[i]:
+		case url == e.URL:
 			own = i
-		case simhash.Distance(other.Simhash, e.Simhash) < distance && nearTexts(e, &other, most):
-			near, distance = i, simhash.Distance(other.Simhash, e.Simhash)
+		default:
+			if other := state.NearEntryOf(b); nearTexts(e, &other, most) {
+				near, distance = i, d
+			}
 		}
 	}
 	return own, near, distance
 }
 
 // nearTexts reports whether two texts differ in as few features as a distance in bits stands for: a share of
-// 1-cos(pi*bits/64) on each side (package simhash). The simhashes alone do not say that. Two texts of one template that
-// differ in 5 % are within 3 bits once in nine pairs, and the list of a host has a thousand. The estimate has an error
-// of a quarter, which is the margin.
+// 1-cos(pi*bits/64) on each side (package simhash). The simhashes alone do not say that. Two texts of one template
+// that differ in 5 % are within 3 bits once in nine pairs, and the list of a host has a thousand. The estimate has an
+// error of a quarter, which is the margin.
 func nearTexts(a, b *state.NearEntry, bits int) bool {
 	const margin, most = 1.25, 5_000 // most is where the estimate ends
 	n := max(a.Features, b.Features) // modulo 2^16, so of very long texts fewer may differ
@@ -165,19 +200,23 @@ func (c *Store) applyNear(old []byte, exists bool, run []drum.Item, dst []byte) 
 	if c.opt.Near.KeepOne {
 		most = c.opt.Near.Bits
 	}
-	from := len(dst)
-	dst = append(dst, noEntry[:]...)
-	l := nearList{entries: append(make([]byte, 0, len(entries)+len(run)*state.NearEntryBytes), entries...),
+	before, n := len(dst), len(entries)/state.NearEntryBytes
+	dst = append(append(dst, noEntry[:]...), entries...)
+	l := nearList{entries: dst, from: before + state.NearListHead, n: n, left: make([]bool, n),
 		most: (c.maxValue() - state.NearListHead) / state.NearEntryBytes}
 	for i := range run {
 		if value, ok := state.NearList(run[i].Value); ok && len(value) == state.NearEntryBytes {
+			if len(l.left) >= 2*l.most {
+				l.close()
+			}
 			c.judge(&l, &run[i], value, most)
 		}
 	}
 	if !l.changed {
-		return dst[:from], drum.Keep
+		return dst[:before], drum.Keep
 	}
-	return append(dst, l.entries...), drum.Set
+	l.close()
+	return l.entries, drum.Set
 }
 
 // judge applies one tuple to a list. Result is 0 for a page that is kept, else the position in firsts, plus one.
@@ -192,15 +231,12 @@ func (c *Store) judge(l *nearList, it *drum.Item, value []byte, most int) {
 		first := l.at(near)
 		it.New, it.Result = false, uint64(len(c.firsts)+1)
 		c.firsts = append(binary.LittleEndian.AppendUint64(c.firsts, uint64(first.Body)), byte(distance))
-		if near < l.len()/2 { // later ones stay long enough
+		if l.early(near) { // later ones stay long enough
 			l.remove(near)
 			l.add(first.Append(nil))
-			if own > near {
-				own--
-			}
 		}
 	}
-	if own >= 0 {
+	if own >= 0 && !l.left[own] {
 		l.remove(own)
 	}
 	if it.Result > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -222,6 +223,59 @@ func TestNearNumbers(t *testing.T) {
 		}
 		if first := s.round(drum.CheckUpdate, other)[0]; first != list.Body {
 			t.Errorf("the page with another date is a copy of page %d, want %d", first, list.Body)
+		}
+	}
+}
+
+// TestNearListModel: a list does what a list does that moves its entries for each page, over runs of any length.
+func TestNearListModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	s := newNearStore()
+	s.opt.Plan.Content.BufferBytes = 4 * (state.NearListHead + 20*state.NearEntryBytes)
+	var model []state.NearEntry
+	most := 20
+	index := func(is func(e *state.NearEntry) bool) int {
+		return slices.IndexFunc(model, func(e state.NearEntry) bool { return is(&e) })
+	}
+	for round := range 300 {
+		var run []state.NearEntry
+		var want []drum.Key
+		for range 1 + rng.IntN(1+round) {
+			// Any two of the 40 texts are far from each other. A text may have several URLs, and change its URL.
+			text := rng.IntN(40)
+			e := state.NearEntry{Simhash: uint64(text) * 0x0101_0101_0101_0101 << 1, URL: uint32(rng.IntN(60)),
+				Body: drum.Key(1 + text)}
+			for _, other := range model {
+				if d := simhash.Distance(other.Simhash, e.Simhash); d > 0 && d <= s.opt.Near.Bits {
+					t.Fatalf("texts %x and %x are near", other.Simhash, e.Simhash)
+				}
+			}
+			run = append(run, e)
+			own := index(func(x *state.NearEntry) bool { return x.URL == e.URL })
+			near := index(func(x *state.NearEntry) bool { return x.URL != e.URL && x.Simhash == e.Simhash })
+			if own >= 0 && model[own] == e {
+				want = append(want, 0)
+				continue
+			}
+			of := drum.Key(0)
+			if near >= 0 {
+				if of = model[near].Body; near < len(model)/2 {
+					first := model[near]
+					model = append(slices.Delete(model, near, near+1), first)
+				}
+			}
+			want = append(want, of)
+			model = slices.DeleteFunc(model, func(x state.NearEntry) bool { return x.URL == e.URL })
+			if near < 0 {
+				if len(model) == most {
+					model = model[1:]
+				}
+				model = append(model, e)
+			}
+		}
+		got := s.round(drum.CheckUpdate, run...)
+		if !slices.Equal(got, want) {
+			t.Fatalf("round %d: copies of %d, want %d", round, got, want)
 		}
 	}
 }
