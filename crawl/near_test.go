@@ -27,6 +27,8 @@ type nearWeb struct {
 	n     int
 	// own makes the print versions articles of their own from a time on.
 	own time.Duration
+	// gone are the paths of pages that are gone, with their status.
+	gone map[string]int
 }
 
 func newNearWeb(n int) *nearWeb {
@@ -49,6 +51,9 @@ func prose(seed, words int) string {
 }
 
 func (w *nearWeb) serve(host, path string) answer {
+	if status := w.gone[path]; status != 0 {
+		return answer{status, "", "<html>gone"}
+	}
 	var i int
 	kind := path[:min(2, len(path))]
 	if _, err := fmt.Sscanf(path[len(kind):], "%d", &i); path != "/" && (err != nil || i >= w.n) {
@@ -79,8 +84,8 @@ func (w *nearWeb) serve(host, path string) answer {
 	return answer{200, "", "<html><title>" + host + "</title><body>" + body}
 }
 
-// nearOf returns the pages that the metadata records name as kept, by the page, and the numbers of records of each page
-// with and without a body. Each note must name a capture with a body.
+// nearOf returns the pages that the metadata records name as kept, by the page, and the numbers of records of each
+// page with and without a body. Each note must name a capture with a body.
 func nearOf(t *testing.T, fs disk.FS, dirs []string) (near map[string]string, whole, heads map[string]int) {
 	t.Helper()
 	near, whole, heads = map[string]string{}, map[string]int{}, map[string]int{}
@@ -113,9 +118,9 @@ func nearOf(t *testing.T, fs disk.FS, dirs []string) (near map[string]string, wh
 	return near, whole, heads
 }
 
-// TestNearDuplicates: of an article and its print version one is kept whole and the other becomes a note that names it,
-// whatever the filter in RAM knows. Pages of other hosts, pages of a template and short ones stay whole; the links of
-// copies are followed.
+// TestNearDuplicates: of an article and its print version one is kept whole and the other becomes a note that names
+// it, whatever the filter in RAM knows. Pages of other hosts, pages of a template and short ones stay whole; the links
+// of copies are followed.
 func TestNearDuplicates(t *testing.T) {
 	const n = 12
 	for _, tt := range []struct {
@@ -184,8 +189,9 @@ func checkLogged(t *testing.T, opt *Options, f func(e *crawllog.Entry)) {
 	must(t, err)
 }
 
-// TestNearRecrawl: copies are visited less, until they have a text of their own. Pages whose text changes a little from
-// visit to visit are no copies of themselves. All of this is so after a stop as well, and with copies stored whole.
+// TestNearRecrawl: copies are visited less, until they have a text of their own. Pages whose text changes a little
+// from visit to visit are no copies of themselves. All of this is so after a stop as well, and with copies stored
+// whole.
 func TestNearRecrawl(t *testing.T) {
 	notShort(t)
 	const n = 4
@@ -240,8 +246,8 @@ func TestNearRecrawl(t *testing.T) {
 	}
 }
 
-// TestNearErased: when the page that is kept is erased, nothing of it is left, and its copy is kept from its next visit
-// on.
+// TestNearErased: when the page that is kept is erased, nothing of it is left, and its copy is kept from its next
+// visit on.
 func TestNearErased(t *testing.T) {
 	notShort(t)
 	const n = 4
@@ -278,4 +284,58 @@ func TestNearErased(t *testing.T) {
 		}
 		checkDeep(t, &opt)
 	})
+}
+
+// TestNearGone: when the page that is kept is gone at a revisit, its copy is kept from its next visit on, in a crawl
+// that visits pages again and in one that is asked to. A page that cannot be reached, or may not be read, stays in the
+// list.
+func TestNearGone(t *testing.T) {
+	t.Parallel()
+	for _, recrawl := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			const n = 4
+			w := newNearWeb(n)
+			opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://n0.test/")
+			opt.Output.Store = true
+			opt.Output.NearDuplicates = state.NearDuplicates{KeepOne: true, Bits: state.NearBits}
+			if recrawl {
+				opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: time.Hour, Longest: day, Default: day,
+					Gone: 9}
+				opt.Limits.MaxTime = 12 * time.Hour
+			}
+			mustRun(t, t.Context(), opt)
+			near, _, _ := nearOf(t, opt.Disk.FS, opt.Disk.Dirs)
+			if len(near) != n {
+				t.Fatalf("copies %v", near)
+			}
+			w.gone = map[string]int{}
+			var kept, copies string
+			status := map[string]int{} // of the page that it repeats, by the copy
+			for url, of := range near {
+				status[url] = []int{404, 410, 403, 0}[len(status)]
+				w.gone[strings.TrimPrefix(of, "http://n0.test")] = status[url]
+				kept, copies = kept+of+"\n", copies+url+"\n"
+			}
+			lists := []string{kept, copies}
+			if recrawl {
+				opt.Limits.MaxTime = 5 * day
+				lists = []string{""}
+			}
+			for _, list := range lists {
+				if list != "" {
+					must(t, disk.WriteFileAtomic(opt.Disk.FS, "list", []byte(list)))
+					opt.Order.Watch = "list"
+				}
+				mustRun(t, t.Context(), opt)
+			}
+			_, whole, heads := nearOf(t, opt.Disk.FS, opt.Disk.Dirs)
+			for url, status := range status {
+				if gone := status == 404 || status == 410; (whole[url] > 0) != gone || heads[url] < 1 {
+					t.Errorf("recrawl %v: the copy of a page with status %d has %d records, and %d without a body",
+						recrawl, status, whole[url], heads[url])
+				}
+			}
+			checkDeep(t, &opt)
+		})
+	}
 }

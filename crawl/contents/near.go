@@ -32,6 +32,8 @@ import (
 //     entry takes the place of the one that led nowhere.
 //  3. for a kept page, under the key of its own body, as without near-duplicates.
 //
+// A page that is gone at a later visit leaves the list, by a tuple with an entry without a body.
+//
 // The body of a copy never gets an entry of its own. So a record without a body names a capture that has one, of a
 // page of the same host within k bits and their share of the text: no chain of copies leads away from the text that is
 // kept.
@@ -68,6 +70,16 @@ func (c *Store) filterNear(list drum.Key, hash uint64) (maybe bool) {
 	return maybe
 }
 
+// Gone takes the page of a URL that is gone from the list of its host: its copy is kept at its next visit. It is part
+// of a transaction.
+func (c *Store) Gone(url []byte) error {
+	if !c.opt.Near.KeepOne {
+		return nil
+	}
+	e := state.NearEntry{URL: uint32(c.saved.Hasher.URLKey(url))} // no page has body 0
+	return c.Drum.Add([]drum.Tuple{{Key: c.nearKey(url), Op: drum.Update, Value: e.Append(bytes.Clone(noEntry[:]))}})
+}
+
 // filterList adds a list, or the value of a tuple for one, to the filter.
 func (c *Store) filterList(key drum.Key, value []byte) {
 	if !c.opt.Near.KeepOne {
@@ -75,7 +87,9 @@ func (c *Store) filterList(key drum.Key, value []byte) {
 	}
 	entries, _ := state.NearList(value)
 	for ; len(entries) > 0; entries = entries[state.NearEntryBytes:] {
-		c.filterNear(key, state.NearEntryOf(entries).Simhash)
+		if e := state.NearEntryOf(entries); e.Body != 0 { // otherwise of a page that is gone
+			c.filterNear(key, e.Simhash)
+		}
 	}
 }
 
@@ -224,6 +238,12 @@ func (c *Store) judge(l *nearList, it *drum.Item, value []byte, most int) {
 	e := state.NearEntryOf(value)
 	own, near, distance := l.find(&e, most)
 	check := it.Op == drum.CheckUpdate
+	if e.Body == 0 && !check { // the page is gone
+		if own >= 0 {
+			l.remove(own)
+		}
+		return
+	}
 	if it.New = check; own >= 0 && (check || near < 0) && l.at(own) == e {
 		return // kept before
 	}

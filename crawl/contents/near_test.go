@@ -102,8 +102,8 @@ func TestNearList(t *testing.T) {
 	}
 }
 
-// TestNearListBound: a list is bounded, and forgets the pages that were kept or repeated longest ago. It is no value of
-// a body, and no value of a body is a list.
+// TestNearListBound: a list is bounded, and forgets the pages that were kept or repeated longest ago. It is no value
+// of a body, and no value of a body is a list.
 func TestNearListBound(t *testing.T) {
 	const maxNear = (state.MaxContentValue - state.NearListHead) / state.NearEntryBytes
 	s, rng := newNearStore(), rand.New(rand.NewPCG(2, 2))
@@ -277,5 +277,28 @@ func TestNearListModel(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("round %d: copies of %d, want %d", round, got, want)
 		}
+	}
+}
+
+// TestNearListGone: a page that is gone leaves the list, also when the round comes again; then the next page near it
+// is kept.
+func TestNearListGone(t *testing.T) {
+	s := newNearStore()
+	a, b := state.NearEntry{Simhash: 0, URL: 1, Body: 10}, state.NearEntry{Simhash: 7, URL: 2, Body: 20}
+	gone := state.NearEntry{URL: 1}
+	s.round(drum.CheckUpdate, a)
+	if of := s.round(drum.CheckUpdate, b); of[0] != 10 {
+		t.Fatalf("a copy of %d, want 10", of)
+	}
+	for range 2 {
+		if s.round(drum.Update, gone); len(s.kept()) != 0 {
+			t.Errorf("kept %d", s.kept())
+		}
+	}
+	if of := s.round(drum.CheckUpdate, b); of[0] != 0 || !slices.Equal(s.kept(), []drum.Key{20}) {
+		t.Errorf("a copy of %d; kept %d", of, s.kept())
+	}
+	if s.round(drum.Update, gone); !slices.Equal(s.kept(), []drum.Key{20}) {
+		t.Errorf("another page has left: kept %d", s.kept())
 	}
 }

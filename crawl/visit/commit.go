@@ -2,14 +2,17 @@ package visit
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/gate"
 	"drumbeat/crawl/output"
+	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/revisit"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -101,6 +104,11 @@ func (s *Stage) commit(tx *account.Tx, w *Worker, page *arrival, is Found, now t
 		return err
 	}
 	key := s.saved.Hasher.URLKey(rec.URL)
+	if s.gone(rec, resp, key) {
+		if err := s.content.Gone(rec.URL); err != nil {
+			return err
+		}
+	}
 	if rec.Flags&weburl.FlagSeed != 0 {
 		s.reads.LogSeedsEnd(w, rec, resp, key, is.Page)
 	}
@@ -117,6 +125,14 @@ func (s *Stage) commit(tx *account.Tx, w *Worker, page *arrival, is Found, now t
 		return err
 	}
 	return s.askAgain(tx, rec, w.Redirect())
+}
+
+// gone reports whether the page of a URL is gone that was visited before, or perhaps was: the operator asks for it.
+func (s *Stage) gone(rec *weburl.Record, resp *fetch.Response, key uint64) bool {
+	if resp.Status != http.StatusNotFound && resp.Status != http.StatusGone {
+		return false
+	}
+	return revisit.Visited(rec.Visits) || s.others.Orders.Waits(key)
 }
 
 // commitLinks sends the links of a page to URLseen or to the walk, unless they wait for the verdict on its

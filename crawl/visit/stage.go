@@ -123,6 +123,8 @@ type Orders interface {
 	// Land notes that the page of a URL has landed, LandedEnd that its transaction is over.
 	Land(key uint64)
 	LandedEnd(key uint64)
+	// Waits reports whether a URL has an order that was not fetched yet.
+	Waits(key uint64) bool
 	// Stored notes that the page waits for the verdict on its body.
 	Stored(key uint64)
 }
