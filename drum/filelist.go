@@ -1,6 +1,7 @@
 package drum
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -48,4 +49,33 @@ func Sizes(set disk.Set, name string, st *State) map[string]int64 {
 		stream(logBlocks, l.Dir, l.Dir, &l.Text)
 	}
 	return sizes
+}
+
+// Range is a range of bytes of a file.
+type Range struct {
+	Off, N int64
+}
+
+// CacheRanges returns the ranges of the files of st's cache that have its parts and the files' headers, ascending. The
+// other bytes are dead, or were written after st. A range never changes while a state names its parts.
+func CacheRanges(set disk.Set, name string, st *State) map[string][]Range {
+	o := Options{Set: set, Name: name}
+	ranges := map[string][]Range{}
+	add := func(path string, off, n int64) {
+		if len(ranges[path]) == 0 {
+			ranges[path] = append(ranges[path], Range{0, disk.HeaderBytes})
+		}
+		if n > 0 {
+			ranges[path] = append(ranges[path], Range{off, n})
+		}
+	}
+	for _, p := range st.Parts {
+		if p.Dir >= 0 && p.Dir < set.Len() && p.Bytes > 0 {
+			add(o.partPath(cacheKind, p.Dir, p.Gen), p.Offset, p.Bytes)
+		}
+	}
+	for path := range ranges {
+		slices.SortFunc(ranges[path], func(a, b Range) int { return cmp.Compare(a.Off, b.Off) })
+	}
+	return ranges
 }

@@ -31,8 +31,8 @@ const (
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of BEAST, and scores in URL records; 8: keys of
 	// all orders; 9: Walk; 10: Store, Uploads, the queue of objects, Intake and outboxes; 11: the quarantine;
 	// 12: keys of addresses in indexes of WARC files; 13: deadlines of orders; 14: lines of
-	// orders in the crawl log.
-	manifestAdded = 14
+	// orders in the crawl log; 15: Lineage.
+	manifestAdded = 15
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -79,6 +79,12 @@ type Manifest struct {
 	// PageSlots are the slots of the nodes before this one, and of this one, when the crawl began: its part
 	// of the limit of pages, which slots that move do not change.
 	PageSlots *[2]int64 `json:"page_slots,omitempty"`
+
+	// Lineage names the times of the crawl between two rewritings of its files, the present one last (lineage.go).
+	Lineage []string `json:"lineage,omitempty"`
+	// Erasures counts the erasures that rewrote the files.
+	Erasures int64     `json:"erasures,omitempty"`
+	Restored *Restored `json:"restored,omitempty"` // from a backup; nil: never
 }
 
 // Frozen are the values that can't change after the start of a crawl.

@@ -57,6 +57,7 @@ type Maker struct {
 	gen        uint64
 	last       atomic.Pointer[snapshot.CheckpointStats]
 	frozen     state.Frozen
+	lineage    state.Manifest // Lineage, Erasures and Restored only
 	runs       int
 	lastRun    *state.LastRun
 	changes    atomic.Int64 // account.Run.Changes when the last checkpoint began
@@ -128,6 +129,14 @@ func (k *Maker) checkpointQuietly(clean bool, done string, late *account.LateLog
 func (k *Maker) Resume(m *state.Manifest, frozen state.Frozen, run *state.LastRun) error {
 	if m != nil {
 		k.gen, k.runs = m.Gen, m.Runs
+		k.lineage = state.Manifest{Lineage: m.Lineage, Erasures: m.Erasures, Restored: m.Restored}
+	}
+	if len(k.lineage.Lineage) == 0 {
+		name, err := state.RandomLineage()
+		if err != nil {
+			return err
+		}
+		k.lineage.NewLineage(name)
 	}
 	k.runs++
 	k.frozen, k.lastRun = frozen, run
@@ -234,6 +243,7 @@ func (k *Maker) saveMoment(mo *moment, clean bool, done string) (*state.Manifest
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.saved.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.run.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
+		Lineage: k.lineage.Lineage, Erasures: k.lineage.Erasures, Restored: k.lineage.Restored,
 		Accounts: mo.accounts, Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	if err := mo.save(m, tails); err != nil {

@@ -59,6 +59,19 @@ func EachNamed(r *state.Saved, m *state.Manifest, fn func(file string, end int64
 	})
 }
 
+// Store is a store that a manifest names.
+type Store struct {
+	Name  string
+	State *drum.State
+}
+
+// Stores returns the stores that a manifest names. Those whose state cannot be read are left out: EachNamed reports
+// the error.
+func Stores(m *state.Manifest) (list []Store) {
+	_ = eachStore(m, func(name string, st *drum.State) { list = append(list, Store{name, st}) })
+	return list
+}
+
 // eachStore calls fn with the stores that a manifest names.
 func eachStore(m *state.Manifest, fn func(name string, st *drum.State)) error {
 	for _, name := range []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache,

@@ -30,6 +30,7 @@ func (x *run) prepareState() error {
 	if err != nil {
 		return err
 	}
+	shadow.Next.Erasures++
 	w := &next{run: x, Shadow: shadow, keys: map[uint64]bool{}}
 	if err = x.eachOrder(func(o *state.Order, _ []byte) { w.keys[o.Key] = false }); err == nil {
 		err = w.build()

@@ -168,6 +168,11 @@ func newShadow(r *state.Saved, m *state.Manifest, ramBytes int64, damaged func(e
 	}
 	w.Next = *m
 	w.Next.Gen, w.Next.Time = w.gen, time.Now().Unix()
+	lineage, err := state.RandomLineage()
+	if err != nil {
+		return nil, err
+	}
+	w.Next.NewLineage(lineage)
 	w.Next.Parts = map[string]json.RawMessage{}
 	for name, part := range m.Parts {
 		if w.Next.Parts[name], err = w.copyRefs(part); err != nil {

@@ -1,0 +1,146 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+)
+
+// Holder is an FS that keeps files which a backup still reads: the removal of a held file waits until its release, and
+// a renamed one is found under its old name. A held file counts where the FS below counts it, until it is removed.
+//
+// A crash leaves held files that were removed in their place. They are then files that no manifest names, which the
+// next start deletes.
+//
+// It is safe for concurrent use. It keeps some 100 bytes for each held file. Operations on names cost a lock while
+// files are held, otherwise nothing.
+type Holder struct {
+	FS
+	mu   sync.Mutex
+	held map[string]*heldFile // by the name at Hold
+	now  map[string]*heldFile // by the present name
+}
+
+// heldFile is a file that is held.
+type heldFile struct {
+	name    string // present name
+	removed bool
+	lost    bool // another file has taken the name
+}
+
+// ErrReplaced is the error of opening a held file in whose place another was put.
+var ErrReplaced = errors.New("disk: another file has replaced it")
+
+// NewHolder returns a Holder on top of fsys that holds nothing.
+func NewHolder(fsys FS) *Holder {
+	return &Holder{FS: fsys, held: map[string]*heldFile{}, now: map[string]*heldFile{}}
+}
+
+// Hold holds a file until Release.
+func (h *Holder) Hold(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held[name] == nil && h.now[name] == nil {
+		f := &heldFile{name: name}
+		h.held[name], h.now[name] = f, f
+	}
+}
+
+// OpenHeld opens a held file for reading, under whatever name it has now.
+func (h *Holder) OpenHeld(name string) (File, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.held[name]
+	switch {
+	case f == nil:
+		return nil, fmt.Errorf("disk: %s is not held", name)
+	case f.lost:
+		return nil, fmt.Errorf("disk: open %s: %w", name, ErrReplaced)
+	}
+	return h.FS.OpenRead(f.name)
+}
+
+// Release ends the hold of a file, and removes the file if that was asked for meanwhile. A file that is not held is
+// not an error.
+func (h *Holder) Release(name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.held[name]
+	if f == nil {
+		return nil
+	}
+	delete(h.held, name)
+	if f.lost {
+		return nil
+	}
+	delete(h.now, f.name)
+	if !f.removed {
+		return nil
+	}
+	if err := h.FS.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// ReleaseAll releases all files.
+func (h *Holder) ReleaseAll() error {
+	h.mu.Lock()
+	names := make([]string, 0, len(h.held))
+	for name := range h.held {
+		names = append(names, name)
+	}
+	h.mu.Unlock()
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, h.Release(name))
+	}
+	return errors.Join(errs...)
+}
+
+// Held returns the number of held files.
+func (h *Holder) Held() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.held)
+}
+
+// Remove implements FS. The removal of a held file waits until its release.
+func (h *Holder) Remove(name string) error {
+	h.mu.Lock()
+	f := h.now[name]
+	if f == nil {
+		h.mu.Unlock()
+		return h.FS.Remove(name)
+	}
+	defer h.mu.Unlock()
+	if f.removed {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	f.removed = true
+	return nil
+}
+
+// Rename implements FS.
+func (h *Holder) Rename(from, to string) error {
+	h.mu.Lock()
+	if len(h.held) == 0 {
+		h.mu.Unlock()
+		return h.FS.Rename(from, to)
+	}
+	defer h.mu.Unlock()
+	if err := h.FS.Rename(from, to); err != nil {
+		return err
+	}
+	if f := h.now[to]; f != nil {
+		f.lost = true
+		delete(h.now, to)
+	}
+	if f := h.now[from]; f != nil {
+		f.name = to
+		delete(h.now, from)
+		h.now[to] = f
+	}
+	return nil
+}
