@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/backups"
 	"drumbeat/crawl/budgets"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/contents"
@@ -84,6 +85,7 @@ type crawler struct {
 	history      *observe.History
 	extraction   *output.Extraction
 	uploads      *output.Uploads
+	backups      *backups.Keeper
 	operator     *operate.Operator
 	figures      *figures.Figures
 	limits       *limits.Limits
@@ -105,6 +107,8 @@ func (c *crawler) wire() {
 	c.wireWalk()
 	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
+	c.backups = backups.New(e.Run, e.Saved, e.opt.Backup, e.holder, e.opt.Observe.Log, e.opt.Identity.Version)
+	c.backups.Wire(c.checkpointer)
 	c.wireOutput()
 	c.wireSeen()
 	c.wireGate()
@@ -142,7 +146,8 @@ func (c *crawler) wire() {
 		},
 		Ended: func() { c.requests.OutageEnded(); c.dispatcher.Wake() }})
 	c.wireSpace()
-	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Roll: c.output.Roll})
+	c.checkpointer.Wire(checkpoint.Others{RAM: c.inRAM(), Flush: c.node.Flush, Saved: c.backups.Pin,
+		Roll: c.output.Roll})
 	c.wireNode()
 }
 
@@ -185,6 +190,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "history", c.history.Run)
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
+	c.Start(ctx, "backup", c.backups.Run)
 	c.Start(ctx, "held", c.deferrals.ReleaseHeld)
 	c.Start(ctx, "operator", c.operator.Run)
 	if c.opt.Admission.Reload != nil {

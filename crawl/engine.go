@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
+	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
@@ -26,6 +27,7 @@ type engine struct {
 	*account.Run
 	opt    Options
 	limit  *space.Limit // the file system of opt, which holds Options.Limits.DiskBytes
+	holder *disk.Holder // with Options.Backup, the file system of the crawl, on top of limit
 	plan   plan.Plan
 	links  *admit.Policy // decides which links become URLs
 	rules  *inforce.Rules
@@ -53,8 +55,12 @@ func newEngine(opt Options) *engine {
 	if limit == nil {
 		limit = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes)
 	}
+	holder := disk.NewHolder(limit)
 	opt.Disk.FS = limit
-	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out),
+	if opt.Backup != nil {
+		opt.Disk.FS = holder
+	}
+	e := &engine{holder: holder, Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out),
 		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
 		rules: &inforce.Rules{}, sketches: observe.NewSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = orders.New()

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"drumbeat/crawl/backups"
 	"errors"
 	"fmt"
 	"time"
@@ -49,6 +50,8 @@ type Options struct {
 	Render *render.BrowserOptions
 	// Recrawl says when URLs are visited again; nil: never.
 	Recrawl *revisit.Policy
+	// Backup has the running crawl backed up; nil: it is not.
+	Backup *backups.Options
 	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
 	ObjectStore *output.ObjectStoreOptions
 	// Extract has the texts of pages extracted; nil for none. It needs Output.Store.

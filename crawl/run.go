@@ -136,7 +136,7 @@ const stopGrace = 3 * time.Second
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	c.extraction.Open()
 	defer c.extraction.Close()
-	if err := c.uploads.Access(ctx); err != nil {
+	if err := errors.Join(c.uploads.Access(ctx), c.backups.Access(ctx, c.Manifest)); err != nil {
 		return nil, err
 	}
 	rejoined := c.Manifest != nil && c.Manifest.Done != "" && c.node.Rejoin(ctx)
@@ -270,7 +270,11 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 		c.node.EndPages(ctx)
 	}
 	c.extraction.Finish(ctx)
-	return c.uploads.Finish(ctx, done)
+	err := c.uploads.Finish(ctx, done)
+	if err == nil {
+		c.backups.Finish(ctx, done != "")
+	}
+	return err
 }
 
 // result returns the result of a crawl after its last checkpoint.
@@ -497,5 +501,6 @@ func (c *crawler) close() error {
 	c.budgets.Close()
 	c.limits.Close()
 	errs = append(errs, c.seeds.Close(), c.watched.close(), c.operator.Close())
+	errs = append(errs, c.holder.ReleaseAll())
 	return errors.Join(append(errs, c.Unlock())...)
 }

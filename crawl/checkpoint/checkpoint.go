@@ -30,6 +30,8 @@ type Others struct {
 	RAM []Copy
 	// Flush ends what must be complete before the moment of a checkpoint.
 	Flush func() error
+	// Saved is called when a manifest is durable, before the files that it does not name are deleted.
+	Saved func(m *state.Manifest, data []byte)
 	// Roll gives output files their final names if it is time. It reports whether a checkpoint is due for
 	// them.
 	Roll func(now time.Time) (bool, error)
@@ -267,6 +269,9 @@ func (k *Maker) saveMoment(mo *moment, clean bool, done string) (*state.Manifest
 	}
 	k.gen = gen
 	k.space.NoteSaved(&m.Accounts)
+	if k.others.Saved != nil {
+		k.others.Saved(m, data)
+	}
 	k.run.Hook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {

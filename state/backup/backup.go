@@ -241,6 +241,22 @@ func (b *Backup) Make(ctx context.Context, j *Job, saved *state.Saved, open func
 	return h, nil
 }
 
+// Interrupted puts the list of an attempt that was interrupted, so that another process need not copy its packs again.
+func (b *Backup) Interrupted(ctx context.Context) {
+	if b.done != nil && (b.base == nil || b.done.NextPack > b.base.NextPack) {
+		b.putPartial(ctx, b.done)
+	}
+}
+
+// putPartial puts the list of a backup under way. Without it more is copied again.
+func (b *Backup) putPartial(ctx context.Context, l *list) {
+	part := *l
+	part.Files = slices.DeleteFunc(slices.Clone(l.Files), func(f listed) bool { return f.Size == absent })
+	if data, err := part.encode(); err == nil {
+		_ = b.opt.Place.Put(ctx, partialName, data)
+	}
+}
+
 // finish puts the list, names it, and deletes what nothing names any more.
 func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	j.list.Files = slices.DeleteFunc(j.list.Files, func(f listed) bool { return f.Size == absent })

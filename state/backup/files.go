@@ -39,13 +39,14 @@ type gatherer struct {
 	saved *state.Saved
 	m     *state.Manifest
 	files []File
+	at    map[string]int // index in files by path; of several calls for a file the last one counts
 	err   error
 }
 
 // Files returns the files of a checkpoint. The caller keeps them from being removed. A missing file that the manifest
 // names is an error.
 func Files(saved *state.Saved, m *state.Manifest) ([]File, error) {
-	g := &gatherer{saved: saved, m: m}
+	g := &gatherer{saved: saved, m: m, at: map[string]int{}}
 	if err := g.state(); err != nil {
 		return nil, err
 	}
@@ -173,17 +174,22 @@ func (g *gatherer) looseFile(file string) { g.add(file, File{Loose: true}) }
 // add adds a file by its path.
 func (g *gatherer) add(file string, f File) {
 	f.Path = file
-	for _, at := range []struct {
+	for _, place := range []struct {
 		in  string
 		set disk.Set
 	}{{inState, g.saved.Set}, {inOut, g.saved.Out}} {
-		if at.in == inOut && !g.saved.SeparateOut {
+		if place.in == inOut && !g.saved.SeparateOut {
 			continue
 		}
-		for dir := range at.set.Paths {
-			if name, ok := strings.CutPrefix(file, path.Join(at.set.Path(dir))+"/"); ok {
-				f.in, f.dir, f.name = at.in, dir, name
-				g.files = append(g.files, f)
+		for dir := range place.set.Paths {
+			if name, ok := strings.CutPrefix(file, path.Join(place.set.Path(dir))+"/"); ok {
+				f.in, f.dir, f.name = place.in, dir, name
+				if i, again := g.at[file]; again {
+					g.files[i] = f
+				} else {
+					g.at[file] = len(g.files)
+					g.files = append(g.files, f)
+				}
 				return
 			}
 		}

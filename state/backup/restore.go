@@ -82,8 +82,8 @@ func Verify(ctx context.Context, p Place, number int64, progress func(read, tota
 	return &Restored{Head: *h, Crawl: l.Crawl, Manifest: m}, nil
 }
 
-// Restore writes the files of a backup into new directories, then their identities, and the manifest last: until then
-// a crawl refuses the directories. The manifest has another lineage.
+// Restore writes the files of a backup into new directories, then the manifest, and the identities last: until then a
+// crawl refuses the directories. The manifest has another lineage.
 func Restore(ctx context.Context, opt RestoreOptions) (*Restored, error) {
 	h, l, m, err := pick(ctx, opt.Place, opt.Number)
 	if err != nil {
@@ -247,8 +247,8 @@ func (r *restorer) write(f *listed, p *piece, data []byte) error {
 	return nil
 }
 
-// end writes the identities and the manifest. The markers go last: a directory with both a marker and an identity is
-// one whose restore was complete, or is written once more.
+// end writes the manifest and then the identities: a crawl refuses a directory that has files and no identity. The
+// markers go last. A crawl ignores them, and the same restore may be repeated while there is one.
 func (r *restorer) end(m *state.Manifest) error {
 	lineage, err := state.RandomLineage()
 	if err != nil {
@@ -261,6 +261,9 @@ func (r *restorer) end(m *state.Manifest) error {
 		return err
 	}
 	r.saved.Set = disk.Set{FS: r.opt.FS, Paths: r.opt.Dirs}
+	if err := r.saved.WriteManifest(data); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
 	for _, k := range []struct {
 		kind string
 		dirs []string
@@ -271,9 +274,6 @@ func (r *restorer) end(m *state.Manifest) error {
 				return fmt.Errorf("backup: %w", err)
 			}
 		}
-	}
-	if err := r.saved.WriteManifest(data); err != nil {
-		return fmt.Errorf("backup: %w", err)
 	}
 	for _, dir := range slices.Concat(r.opt.Out, r.opt.Dirs) {
 		if err := r.opt.FS.Remove(path.Join(dir, markerName)); err != nil {

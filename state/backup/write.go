@@ -182,13 +182,7 @@ func (w *writer) flush() error {
 	}
 	w.buf, w.held = w.buf[:0], w.held[:0]
 	if w.packs++; w.packs%partialEvery == 0 {
-		part := *l
-		part.Files = slices.DeleteFunc(slices.Clone(l.Files), func(f listed) bool { return f.Size == absent })
-		data, err := part.encode()
-		if err != nil {
-			return err
-		}
-		_ = w.b.opt.Place.Put(w.ctx, partialName, data) // without it more is copied again
+		w.b.putPartial(w.ctx, l)
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ type Snapshot struct {
 	TrapHosts                                    int64                 // that may use only a part of their PLD's budget
 	LevelsForgotten                              int64                 // of hosts or directories, since RAM is full
 	Uploads                                      Uploads               // finished files that go to an object store
+	Backup                                       Backup                // of the running crawl
 	Texts                                        Texts                 // with --extract, of this run
 	Browser                                      Browser               // with --render
 	Erasures                                     Erasures
@@ -232,6 +233,22 @@ type Texts struct {
 	Pages   int64 // in them
 	Waiting int64 // WARC files with their final names and without a part
 	Faults  int64 // failed attempts at a part, damaged records, waits for room, and a directory that cannot be used
+}
+
+// Backup describes the backups of a crawl (--backup).
+type Backup struct {
+	On          bool
+	Place       string
+	Every       time.Duration
+	Number      int64     // of the newest backup, of all runs; 0: none
+	Time        time.Time // of its checkpoint
+	Bytes       int64     // of its files
+	Made        int64     // in this run
+	Copied      int64     // bytes of all backups of this run
+	Total, Done int64     // bytes that the backup under way copies, and has copied
+	Held        int       // files that wait for it
+	Faults      int64     // failed attempts in this run
+	Failing     string    // the last error, while attempts fail; "": none does
 }
 
 // Uploads counts finished output files on their way to an object store.

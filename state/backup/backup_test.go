@@ -1,0 +1,246 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/backups"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/backup"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// life is a crawl that is backed up.
+type life struct {
+	t   *testing.T
+	web *simweb.Web
+	fs  *memfs.FS
+	opt crawl.Options
+	rng *rand.Rand
+}
+
+func newLife(t *testing.T, seed uint64, change func(o *crawl.Options)) *life {
+	l := &life{t: t, rng: rand.New(rand.NewPCG(seed, 3)), fs: memfs.New(seed)}
+	l.web = testworld.SmallWeb(t, nil)
+	l.opt = crawltest.SimOptions(t, l.web, l.fs)
+	l.opt.Budgets.QueuePages, l.opt.Order.StockTarget, l.opt.Output.WARCFileBytes = crawl.Unlimited, 100, 60_000
+	l.opt.Disk.CheckpointEvery, l.opt.Observe.HistoryBytes = 2*time.Second, 1<<20
+	if change != nil {
+		change(&l.opt)
+	}
+	l.on(l.fs)
+	return l
+}
+
+// on makes fs the file system of the crawl and of its backups.
+func (l *life) on(fs *memfs.FS) {
+	l.fs, l.opt.Disk.FS = fs, fs
+	l.opt.Backup = &backups.Options{Place: l.place(), Every: 3 * time.Second}
+}
+
+func (l *life) place() backup.Place { return backup.Directory(l.fs, "place") }
+
+// restore restores the newest backup into r0, r1 on, and makes them the directories of the crawl.
+func (l *life) restore() *backup.Restored {
+	l.t.Helper()
+	was := l.opt.Disk.Dirs
+	l.opt.Disk.Dirs = nil
+	for _, dir := range was {
+		l.opt.Disk.Dirs = append(l.opt.Disk.Dirs, "r"+dir)
+	}
+	r, err := backup.Restore(l.t.Context(), backup.RestoreOptions{Place: l.place(), FS: l.fs, Dirs: l.opt.Disk.Dirs})
+	must(l.t, err)
+	testworld.CheckBalanced(l.t, l.fs, l.opt.Disk.Dirs)
+	if deep := testworld.Deep(l.t, l.fs, l.opt.Disk.Dirs); deep.DamageCount > 0 || len(deep.Bad) > 0 {
+		l.t.Errorf("backup %d is damaged: %v %v", r.Number, deep.Damages, deep.Bad)
+	}
+	return r
+}
+
+// end lets the crawl end, and asserts that all that a correct crawl fetches was fetched, and is in the output.
+func (l *life) end() {
+	l.t.Helper()
+	if _, err := crawl.Run(l.t.Context(), l.opt); err != nil && !errors.Is(err, state.ErrFinished) {
+		l.t.Fatal(err)
+	}
+	testworld.CheckBalanced(l.t, l.fs, l.opt.Disk.Dirs)
+	truth := testworld.TruthOf(l.t, l.fs, l.opt.Disk.Dirs)
+	want := l.web.Expected("drumbeat")
+	for url := range want.FetchedURLs() {
+		if got := truth.Place(url); got != "fetched" {
+			l.t.Errorf("%s is %s", url, got)
+		}
+	}
+}
+
+// TestRestore: a crawl is killed at any operation, several times, and once its machine is lost. The last backup of
+// it, restored elsewhere, is whole, and the crawl ends as if nothing had happened.
+func TestRestore(t *testing.T) {
+	restored := 0
+	for seed := range uint64(testworld.LongOr(60, 6)) {
+		testworld.InBubble(t, func(t *testing.T) {
+			l := newLife(t, *testworld.Seed<<16+seed, nil)
+			for range 1 + l.rng.IntN(3) {
+				l.fs.CrashAfter(100 + l.rng.IntN(2500))
+				_, err := crawl.Run(t.Context(), l.opt)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, disk.ErrCrashed) {
+					t.Fatal(err)
+				}
+				l.on(l.fs.Kill())
+			}
+			l.fs.CrashAfter(0)
+			if latest, err := backup.Backups(t.Context(), l.place()); errors.Is(err, state.ErrIncompatible) {
+				return // killed before the first backup
+			} else if must(t, err); len(latest.Backups) > backup.DefaultKeep {
+				t.Errorf("%d backups", len(latest.Backups))
+			}
+			restored++
+			_, err := backup.Verify(t.Context(), l.place(), 0, nil)
+			must(t, err)
+			l.restore()
+			l.end()
+		})
+	}
+	if restored == 0 {
+		t.Error("no crawl lived until its first backup")
+	}
+}
+
+// TestRestoreCuts: a restore that is cut at any operation leaves directories that a crawl refuses, or a whole crawl;
+// the same restore then completes.
+func TestRestoreCuts(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 150 })
+		crawltest.MustRun(t, t.Context(), l.opt)
+		for cut := 1; ; cut += testworld.LongOr(1, 37) {
+			one := *l
+			one.on(l.fs.Fork(uint64(cut)))
+			opt := backup.RestoreOptions{Place: one.place(), FS: one.fs, Dirs: []string{"r0", "r1"}}
+			one.fs.CrashAfter(cut)
+			_, err := backup.Restore(t.Context(), opt)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatal(err)
+			}
+			if cut%2 == 0 {
+				one.on(one.fs.Kill())
+			} else {
+				one.on(one.fs.Crash())
+			}
+			opt.Place, opt.FS, one.opt.Disk.Dirs, one.opt.Backup = one.place(), one.fs, opt.Dirs, nil
+			one.opt.Limits.MaxPages = 1 // a whole crawl has more
+			res, err := crawl.Run(t.Context(), one.opt)
+			if err == nil && res.Stop != crawl.StopPages {
+				t.Fatalf("cut %d: a new crawl began in half restored directories", cut)
+			}
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, state.ErrIncompatible) {
+				t.Fatalf("cut %d: %v", cut, err)
+			}
+			_, err = backup.Restore(t.Context(), opt)
+			must(t, err)
+			testworld.CheckBalanced(t, one.fs, opt.Dirs)
+		}
+	})
+}
+
+// TestPlaceOfAnother: a crawl does not write to the place of another crawl, nor to one that a restored copy of it uses.
+func TestPlaceOfAnother(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 60 })
+		l.opt.Backup.Every = time.Millisecond
+		crawltest.MustRun(t, t.Context(), l.opt)
+		first := l.opt
+		l.restore()
+		l.opt.Limits.MaxPages = 120
+		crawltest.MustRun(t, t.Context(), l.opt)
+		first.Limits.MaxPages = 200
+		if _, err := crawl.Run(t.Context(), first); !errors.Is(err, backup.ErrElsewhere) {
+			t.Errorf("the lost machine came back and wrote: %v", err)
+		}
+		other := l.opt
+		other.Disk.Dirs = []string{"other"}
+		if _, err := crawl.Run(t.Context(), other); !errors.Is(err, backup.ErrElsewhere) {
+			t.Errorf("another crawl wrote: %v", err)
+		}
+	})
+}
+
+// faulty is a place whose calls fail at times.
+type faulty struct {
+	backup.Place
+	rng *rand.Rand
+}
+
+func (f faulty) Put(ctx context.Context, name string, data []byte) error {
+	switch f.rng.IntN(4) {
+	case 0:
+		return errors.New("the store is away")
+	case 1:
+		return errors.Join(f.Place.Put(ctx, name, data), errors.New("the answer is lost"))
+	}
+	return f.Place.Put(ctx, name, data)
+}
+
+// TestFaultyPlace: a place that fails at times delays backups and does no harm.
+func TestFaultyPlace(t *testing.T) {
+	for seed := range uint64(testworld.LongOr(20, 3)) {
+		testworld.InBubble(t, func(t *testing.T) {
+			l := newLife(t, *testworld.Seed+seed, nil)
+			l.opt.Backup.Place = faulty{l.place(), l.rng}
+			crawltest.MustRun(t, t.Context(), l.opt)
+			testworld.CheckBalanced(t, l.fs, l.opt.Disk.Dirs)
+			if _, err := backup.Backups(t.Context(), l.place()); errors.Is(err, state.ErrIncompatible) {
+				return
+			}
+			l.restore()
+			l.opt.Backup = nil
+			l.end()
+		})
+	}
+}
+
+// TestNoDeletedFileStays: when a crawl with backups has ended, nothing is left that they had kept from being deleted.
+func TestNoDeletedFileStays(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, nil)
+		crawltest.MustRun(t, t.Context(), l.opt)
+		latest, err := backup.Backups(t.Context(), l.place())
+		must(t, err)
+		if latest.Backups[0].Number < 2 {
+			t.Errorf("the place has %+v: too few were made", latest.Backups)
+		}
+		r, m, err := audit.Open(&audit.Options{FS: l.fs, Dirs: l.opt.Disk.Dirs})
+		must(t, err)
+		must(t, audit.EachUnused(r, m, func(path string, from int64) error {
+			if from < 0 {
+				t.Errorf("%s is left", path)
+			}
+			return nil
+		}))
+		must(t, r.Unlock())
+	})
+}
