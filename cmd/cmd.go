@@ -26,6 +26,7 @@ import (
 	"fmt"
 
 	"drumbeat/cmd/audit"
+	"drumbeat/cmd/backup"
 	"drumbeat/cmd/bench"
 	"drumbeat/cmd/botpage"
 	"drumbeat/cmd/cluster"
@@ -47,6 +48,7 @@ import (
 	"drumbeat/cmd/rendercommand"
 	"drumbeat/cmd/repair"
 	"drumbeat/cmd/report"
+	"drumbeat/cmd/restore"
 	"drumbeat/cmd/site"
 	"drumbeat/cmd/table"
 	"drumbeat/cmd/term"
@@ -77,10 +79,12 @@ type commands struct {
 	Index   export.Index    `cmd:"" of:"results"`
 	Publish publish.Command `cmd:"" of:"results"`
 
-	Audit  audit.Command  `cmd:"" of:"repair"`
-	Repair repair.Command `cmd:"" of:"repair"`
-	Erase  erase.Command  `cmd:"" of:"repair"`
-	Dirs   dirs.Command   `cmd:"" of:"repair"`
+	Audit   audit.Command   `cmd:"" of:"repair"`
+	Repair  repair.Command  `cmd:"" of:"repair"`
+	Backup  backup.Command  `cmd:"" of:"repair"`
+	Restore restore.Command `cmd:"" of:"repair"`
+	Erase   erase.Command   `cmd:"" of:"repair"`
+	Dirs    dirs.Command    `cmd:"" of:"repair"`
 
 	Bench bench.Command `cmd:"" of:"bench"`
 

@@ -248,8 +248,8 @@ func (c *crawler) wireFigures() {
 		Leases: c.leases, Seeds: c.seeds, Paused: c.paused.Load, Drains: c.drains,
 		Stopping: func() bool { return c.StopReason() != "" }, Structures: c.inspect,
 		Shows: []func(*Snapshot){c.sketches.Show, c.budgets.Show, c.checkpointer.Show, c.seen.Show, c.deferrals.Show,
-			c.extraction.Show, c.uploads.Show, c.backups.Show, c.render.Show, c.node.Show, c.leases.Show, c.history.Show,
-			c.operator.ShowErasures}})
+			c.extraction.Show, c.uploads.Show, c.backups.Show, c.render.Show, c.node.Show, c.leases.Show,
+			c.history.Show, c.operator.ShowErasures}})
 }
 
 // running returns the crawl as Control sees it.

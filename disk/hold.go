@@ -54,7 +54,7 @@ func (h *Holder) OpenHeld(name string) (File, error) {
 	f := h.held[name]
 	switch {
 	case f == nil:
-		return nil, fmt.Errorf("disk: %s is not held", name)
+		return nil, fmt.Errorf("BUG: disk: nothing keeps %s", name)
 	case f.lost:
 		return nil, fmt.Errorf("disk: open %s: %w", name, ErrReplaced)
 	}

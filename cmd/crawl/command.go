@@ -72,6 +72,7 @@ type Command struct {
 	extractFlags
 	priorityFlags
 	storeFlags
+	backupFlags
 	clusterFlags
 	outputFlags
 	reportFlags
@@ -127,7 +128,7 @@ func (c *Command) RunThen(a *term.App, kctx *kong.Context, settings *flags.Setti
 	if err := c.checkBrowser(context.Background()); err != nil {
 		return term.Usage(err)
 	}
-	if err := c.openStore(&opt); err != nil {
+	if err := errors.Join(c.openStore(&opt), c.openBackup(&opt)); err != nil {
 		return err
 	}
 	view := NewView(a.Stderr, &c.Logging)

@@ -16,11 +16,8 @@ import (
 
 // storeFlags say how the object store of --out s3://… is reached.
 type storeFlags struct {
-	S3Endpoint  string      `group:"output" name:"s3-endpoint" placeholder:"URL"`
-	S3Region    string      `group:"output" name:"s3-region" placeholder:"NAME"`
-	S3PathStyle bool        `group:"output" name:"s3-path-style"`
-	S3Insecure  bool        `group:"output" name:"s3-insecure"`
-	Spool       *flags.Size `group:"output" placeholder:"SIZE"`
+	flags.S3
+	Spool *flags.Size `group:"output" placeholder:"SIZE"`
 }
 
 // leastSpool is four WARC files.
@@ -48,8 +45,10 @@ func (c *Command) checkStore() error {
 	switch {
 	case len(list) > 1:
 		return fmt.Errorf("--out %s: one object store only", list[1])
-	case len(list) == 0 && (f.S3Endpoint != "" || f.S3Region != "" || f.S3PathStyle || f.S3Insecure || f.Spool != nil):
-		return errors.New("--s3-endpoint, --s3-region, --s3-path-style, --s3-insecure and --spool need --out " +
+	case len(list) == 0 && f.Spool != nil:
+		return errors.New("--spool needs --out s3://BUCKET/PREFIX")
+	case len(list) == 0 && f.Given() && !strings.HasPrefix(c.Backup, objstore.Scheme):
+		return errors.New("--s3-endpoint, --s3-region, --s3-path-style and --s3-insecure need --out or --backup " +
 			"s3://BUCKET/PREFIX")
 	case len(list) == 0:
 		return nil
@@ -69,10 +68,7 @@ func (c *Command) checkStore() error {
 
 // storePlace returns the place of the object store.
 func (c *Command) storePlace() (objstore.Place, error) {
-	p, err := objstore.ParsePlace(c.stores()[0])
-	f := &c.storeFlags
-	p.Endpoint, p.Region, p.PathStyle, p.Insecure = f.S3Endpoint, f.S3Region, f.S3PathStyle, f.S3Insecure
-	return p, err
+	return c.StorePlace(c.stores()[0])
 }
 
 // openStore opens the object store, if there is one, with credentials of the SDK's chain.

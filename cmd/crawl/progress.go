@@ -52,6 +52,9 @@ func progressFields(s *crawl.Snapshot) []any {
 	if u := s.Uploads; u.On {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
+	if b := s.Backup; b.On {
+		fields = append(fields, "backup", b.Number, "backup_faults", b.Faults)
+	}
 	fields = append(fields, clusterFields(s)...)
 	v, p := condition.Of(s), condition.ProgressOf(s)
 	fields = append(fields, "health", string(v.State), "ended", p.Ended, "queued", p.Queued)

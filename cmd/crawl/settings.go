@@ -29,7 +29,7 @@ func (c *Command) check() error {
 	for _, f := range []func() error{c.Who.Check, c.checkAbout, c.checkDelays, c.checkReferences, c.checkNumbers,
 		c.URLRules.Check, c.Bodies.Check,
 		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkSign, c.checkRender, c.recrawlFlags.check,
-		c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore,
+		c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore, c.checkBackup,
 		c.checkNear} {
 		if err := f(); err != nil {
 			return term.Usage(err)

@@ -170,6 +170,7 @@ func (l *lines) addParts(s *crawl.Snapshot, extract string) {
 	l.addText("rendered", renderText(s))
 	l.addText("texts", extractText(s, extract))
 	l.addText("store", uploadsText(s))
+	l.addText("backup", backupText(s))
 	if s.Cluster.Nodes > 0 {
 		l.add("cluster", "%s", brokerText(s))
 		l.addText("leases", leaseText(s))

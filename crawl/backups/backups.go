@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,7 @@ type Keeper struct {
 	opt         *Options
 	log         *slog.Logger
 	program     string
+	began       time.Time
 	holder      *disk.Holder
 	checkpoints Checkpoints
 
@@ -56,12 +58,13 @@ type Keeper struct {
 	failed  error       // of Pin
 	figures snapshot.Backup
 	changes int64 // of the run when the last backup began
+	stale   bool  // pages were erased since the last backup
 }
 
 // New returns a Keeper. holder is the file system of the crawl; program is the version of the program.
 func New(run *account.Run, saved *state.Saved, opt *Options, holder *disk.Holder, log *slog.Logger,
 	program string) *Keeper {
-	k := &Keeper{run: run, saved: saved, opt: opt, holder: holder, log: log, program: program}
+	k := &Keeper{began: time.Now(), run: run, saved: saved, opt: opt, holder: holder, log: log, program: program}
 	if opt != nil {
 		k.figures.On, k.figures.Place = true, opt.Place.String()
 		k.figures.Every = cmp.Or(opt.Every, DefaultEvery)
@@ -88,19 +91,20 @@ func (k *Keeper) Access(ctx context.Context, m *state.Manifest) error {
 	case errors.Is(err, objstore.ErrDenied), errors.Is(err, backup.ErrElsewhere), !remote(k.opt.Place):
 		return state.Incompatible("crawl: --backup: %w", err)
 	}
-	k.log.Error("the place of the backups does not answer; it is tried again", "place", k.opt.Place.String(), "error", err)
+	k.log.Error("the place of the backups does not answer; it is tried again", "place", k.opt.Place.String(),
+		"error", err)
 	return nil
 }
 
 // remote reports whether a place may come back by itself.
 func remote(p backup.Place) bool {
-	return len(p.String()) > len(objstore.Scheme) && p.String()[:5] == objstore.Scheme
+	return strings.HasPrefix(p.String(), objstore.Scheme)
 }
 
 // open reads what the place has.
 func (k *Keeper) open(ctx context.Context, m *state.Manifest) error {
-	b, err := backup.Open(ctx, backup.Options{Place: k.opt.Place, Keep: k.opt.Keep, BytesPerSecond: k.opt.BytesPerSecond,
-		Program: k.program}, m)
+	b, err := backup.Open(ctx, backup.Options{Place: k.opt.Place, Keep: k.opt.Keep,
+		BytesPerSecond: k.opt.BytesPerSecond, Program: k.program}, m)
 	if err != nil {
 		return err
 	}
@@ -109,6 +113,7 @@ func (k *Keeper) open(ctx context.Context, m *state.Manifest) error {
 	k.backup = b
 	if last := b.Last(); last != nil {
 		k.note(last)
+		k.stale = last.Erasures < m.Erasures
 	}
 	return nil
 }
@@ -165,7 +170,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) due(now time.Time, retry time.Duration) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if retry > 0 || k.figures.Number == 0 {
+	if retry > 0 || k.figures.Number == 0 || k.stale {
 		return retry
 	}
 	return k.figures.Time.Add(k.figures.Every).Sub(now)
@@ -222,7 +227,7 @@ func (k *Keeper) make(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.note(h)
-	k.changes = changes
+	k.changes, k.stale = changes, false
 	k.figures.Made++
 	k.figures.Copied += h.Copied
 	k.log.Info("backup", "number", h.Number, "checkpoint", h.Gen, "bytes", human.Bytes(h.Bytes),
@@ -291,4 +296,10 @@ func (k *Keeper) Show(s *snapshot.Snapshot) {
 		s.Backup.Total, s.Backup.Done = k.backup.Figures()
 	}
 	s.Backup.Held = k.holder.Held()
+	since := k.figures.Time
+	if since.IsZero() {
+		since = k.began
+	}
+	s.Backup.Late = k.opt != nil && time.Since(since) > 2*k.figures.Every &&
+		(k.figures.Made == 0 || k.changes != k.run.Changes())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/backups"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/render"
 	"drumbeat/crawl/testworld"
@@ -19,6 +20,7 @@ import (
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	"drumbeat/state/backup"
 )
 
 // SimOptions returns the options of a small crawl of web over a virtual network, on fs.
@@ -85,6 +87,11 @@ func WithoutBrowser(t *testing.T, o *crawl.Options) {
 func WithStore(o *crawl.Options, b objstore.Bucket) {
 	o.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "b", Prefix: "pages"},
 		PartBytes: 20_000, SpoolBytes: 10 << 20}
+}
+
+// WithBackup has a crawl backed up.
+func WithBackup(o *crawl.Options, place backup.Place, every time.Duration) {
+	o.Backup = &backups.Options{Place: place, Every: every}
 }
 
 // AtOnce removes all delays.

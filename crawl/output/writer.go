@@ -175,6 +175,10 @@ func (o *Writer) WARCOptions() warc.Options {
 		{Name: "robots", Value: o.robotsPolicy()},
 		{Name: "isPartOf", Value: "crawl-" + o.saved.CrawlID},
 	}
+	if m := o.saved.Manifest; m != nil && m.Restored != nil {
+		w.Info = append(w.Info, warc.Field{Name: "restored-from", Value: fmt.Sprintf("backup %d, checkpoint %d, on %s",
+			m.Restored.Backup, m.Restored.Gen, time.Unix(m.Restored.Time, 0).UTC().Format(time.RFC3339))})
+	}
 	for _, f := range []warc.Field{{Name: "title", Value: o.opt.About.Title},
 		{Name: "description", Value: o.opt.About.Description}} {
 		if f.Value != "" {

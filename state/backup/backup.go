@@ -85,12 +85,13 @@ func (b *Backup) refresh(ctx context.Context, m *state.Manifest) error {
 	case latest.Crawl != "" && (latest.Crawl != m.Crawl || latest.Node != m.Frozen.Node):
 		return fmt.Errorf("%w: %s has those of crawl %s, node %d", ErrElsewhere, b.opt.Place, latest.Crawl, latest.Node)
 	case last != nil && last.Lineage != "" && !slices.Contains(m.Lineage, last.Lineage):
-		return fmt.Errorf("%w: backup %d in %s was made by a copy of this crawl that was restored or changed elsewhere; "+
-			"give another place", ErrElsewhere, last.Number, b.opt.Place)
+		return fmt.Errorf("%w: backup %d in %s was made by a copy of this crawl that was restored or changed "+
+			"elsewhere; give another place", ErrElsewhere, last.Number, b.opt.Place)
 	}
 	lineage := m.LineageName()
 	if lineage == "" {
-		return state.Incompatible("backup: an earlier version made the last checkpoint; run the crawl until the next one")
+		return state.Incompatible("backup: an earlier version made the last checkpoint; run the crawl until the " +
+			"next one")
 	}
 	known := b.latest.last()
 	b.latest = latest

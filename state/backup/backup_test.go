@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/backups"
 	"drumbeat/crawl/crawltest"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
@@ -51,7 +50,7 @@ func newLife(t *testing.T, seed uint64, change func(o *crawl.Options)) *life {
 // on makes fs the file system of the crawl and of its backups.
 func (l *life) on(fs *memfs.FS) {
 	l.fs, l.opt.Disk.FS = fs, fs
-	l.opt.Backup = &backups.Options{Place: l.place(), Every: 3 * time.Second}
+	crawltest.WithBackup(&l.opt, l.place(), 3*time.Second)
 }
 
 func (l *life) place() backup.Place { return backup.Directory(l.fs, "place") }

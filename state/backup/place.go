@@ -18,7 +18,7 @@ import (
 // Place is where backups are: a directory, or a prefix of a bucket. Names are slash-separated. Implementations are
 // safe for concurrent use of different names.
 type Place interface {
-	// Check returns an error that waiting cannot mend, such as missing rights, or a temporary one.
+	// Check returns an error that waiting cannot cure, such as missing rights, or a temporary one.
 	Check(ctx context.Context) error
 	// Put makes data the content of an object, durably and whole, also in place of another.
 	Put(ctx context.Context, name string, data []byte) error

@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -280,9 +281,25 @@ func (v *view) parts() {
 			"%s not carried out, and waits for the next stop: %s", human.Counted(e.Refused,
 				"request to erase pages was", "requests to erase pages were"), e.Why)
 	}
+	v.backup()
 	if u := &v.Uploads; u.Failing != "" {
 		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",
 			human.Counted(u.Waiting, "file waits", "files wait"), human.Bytes(u.WaitingBytes), u.Failing)
+	}
+}
+
+// backup adds what is wrong with the backups of the crawl.
+func (v *view) backup() {
+	b := &v.Backup
+	switch {
+	case b.Late && b.Number == 0:
+		v.add(Bad, Working, "backup", "", "There is no backup in %s yet: %s", b.Place,
+			cmp.Or(b.Failing, "it is under way"))
+	case b.Late:
+		v.add(Bad, Working, "backup", "", "The last backup in %s is %s old: %s", b.Place,
+			human.Duration(v.Time.Sub(b.Time)), cmp.Or(b.Failing, "the next one is under way"))
+	case b.Failing != "":
+		v.add(Warn, Working, "backup", "", "The last attempt to make a backup failed: %s", b.Failing)
 	}
 }
 

@@ -247,6 +247,7 @@ type Backup struct {
 	Copied      int64     // bytes of all backups of this run
 	Total, Done int64     // bytes that the backup under way copies, and has copied
 	Held        int       // files that wait for it
+	Late        bool      // the crawl has changed, and the newest backup is older than twice Every
 	Faults      int64     // failed attempts in this run
 	Failing     string    // the last error, while attempts fail; "": none does
 }
