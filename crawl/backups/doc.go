@@ -6,7 +6,7 @@
 // releases all, and the next one begins with another checkpoint; what was put is not copied again.
 //
 // The first attempt is at the start of a run if the place has no backup; after that the time of the last backup's
-// checkpoint counts, of whatever run. A crawl that does not change makes no further backup, and one that is over makes a
+// checkpoint counts. A crawl that does not change makes no further backup, and one that is over makes a
 // last one (Finish).
 //
 // Errors of the place delay backups and never stop the crawl, but for one: a place that belongs to another crawl, or to
