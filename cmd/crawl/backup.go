@@ -24,7 +24,7 @@ type backupFlags struct {
 }
 
 // leastBackupEvery bounds --backup-every: a backup asks for a checkpoint, and looks at each file that it names.
-const leastBackupEvery = 10 * time.Second
+const leastBackupEvery = time.Second
 
 // checkBackup returns the first fault of the flags of backups.
 func (c *Command) checkBackup() error {

@@ -27,6 +27,17 @@ type Options struct {
 	BytesPerSecond int64 // at which files are read; 0: no bound
 }
 
+// backupRAM is one pack, its list, and the list of the backup before: those of some 10^5 files.
+const backupRAM = 48 << 20
+
+// RAM returns what backups need, in bytes.
+func (o *Options) RAM() int64 {
+	if o == nil {
+		return 0
+	}
+	return backupRAM
+}
+
 // DefaultEvery is the default of Options.Every.
 const DefaultEvery = 6 * time.Hour
 

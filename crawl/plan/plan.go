@@ -124,6 +124,7 @@ type Options struct {
 	HookRAM             int64
 	RenderRAM           int64
 	ExtractRAM          int64
+	BackupRAM           int64 // for one pack, and lists of files
 	SupportersRAM       int64 // 0: no computation of supporters
 	BrokerRAM           int64 // for a broker in this process
 	Nodes               int   // of the cluster; 1 for a crawl of one node
@@ -157,7 +158,7 @@ func (o *Options) exchangeRAM() int64 {
 // heap returns the least of the Go heap.
 func (o *Options) heap() int64 {
 	return int64(o.Connections)*ConnectionBytes + 24<<20 + int64(runtime.GOMAXPROCS(0))*o.CompressorBytes +
-		o.HookRAM + o.RenderRAM + o.ExtractRAM + o.SupportersRAM + o.exchangeRAM()
+		o.HookRAM + o.RenderRAM + o.ExtractRAM + o.BackupRAM + o.SupportersRAM + o.exchangeRAM()
 }
 
 // checkRAM returns an error if there is too little RAM for the Go heap.
@@ -173,7 +174,7 @@ func (o *Options) checkRAM(heap int64) error {
 	for _, part := range []struct {
 		bytes int64
 		name  string
-	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.SupportersRAM, "supporters"},
+	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.BackupRAM, "backups"}, {o.SupportersRAM, "supporters"},
 		{o.exchangeRAM(), "the exchange with other nodes"}} {
 		if part.bytes > 0 {
 			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)
@@ -245,7 +246,7 @@ func Make(o Options) (Plan, error) {
 		p.SupportersBytes = p.SupportBytes() + star.MostVoteBytes
 	}
 	p.ExchangeBytes = o.exchangeRAM()
-	p.BodyBytes = (p.HeapBytes - o.ExtractRAM - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes) * 3 / 8
+	p.BodyBytes = (p.HeapBytes - o.ExtractRAM - o.BackupRAM - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = DiskReserve + p.BufferedBytes() + int64(o.Connections)*ConnectionBytes

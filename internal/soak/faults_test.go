@@ -237,6 +237,26 @@ func (s *soak) moved() {
 	s.goesOn(time.Minute)
 }
 
+// backups returns the place of the backups of the current crawl.
+func (s *soak) backups() string { return filepath.Join(s.tmp, fmt.Sprintf("backups%d", s.crawls)) }
+
+// lost deletes all directories, and restores the last backup. The crawl must continue there.
+func (s *soak) lost() {
+	if _, err := os.Stat(filepath.Join(s.backups(), "latest")); err != nil {
+		return // killed before the first one
+	}
+	s.stop()
+	args := []string{"restore", "--from=" + s.backups()}
+	for _, dir := range s.dirs {
+		must(s, os.RemoveAll(dir))
+		args = append(args, "--dir="+dir)
+	}
+	s.run(term.ExitDone, args...)
+	s.run(term.ExitDone, append([]string{"audit"}, s.dirs...)...)
+	s.start()
+	s.goesOn(time.Minute)
+}
+
 // foreign replaces a directory by another crawl's, then by one that is not a crawl's.
 func (s *soak) foreign() {
 	s.stop()

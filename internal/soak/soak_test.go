@@ -53,6 +53,7 @@ var faults = []fault{
 	{name: "directories in another order", run: (*soak).swapped},
 	{name: "directory moved", run: (*soak).moved},
 	{name: "foreign directory", run: (*soak).foreign},
+	{name: "machine lost", run: (*soak).lost},
 	{name: "disk unmounted", run: (*soak).unmounted, mounts: true},
 	{name: "disk nearly full", run: (*soak).nearlyFull, mounts: true, steady: true},
 	{name: "disk full to the last byte", run: (*soak).full, mounts: true, steady: true},
@@ -144,7 +145,7 @@ func newSoak(t *testing.T) *soak {
 	s.disks.mount(t, filepath.Join(s.tmp, "disks"), *soakFor >= longSoak)
 	s.newCrawl(s.pages)
 	s.other = filepath.Join(s.tmp, "other")
-	s.run(term.ExitPages, append(slices.Clone(s.flags), "--dir="+s.other, "--max-pages=5")...)
+	s.run(term.ExitPages, append(slices.Clone(s.flags), "--dir="+s.other, "--max-pages=5", "--backup=")...)
 	s.web.Log().Reset()
 	return s
 }
@@ -174,7 +175,8 @@ func (s *soak) newCrawl(pages int) {
 	s.flags = []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=20ms,min=10ms",
 		"--server-delay=20ms,min=10ms", "--network-rate=0", "--network-connections=50", "--host-delay-factor=0",
 		"--linger=300ms", fmt.Sprintf("--ram=%dMiB", soakRAM), "--connections=64", "--crawl-log=all",
-		"--skip-extensions=none", "--accept=*/*", "--checkpoint-every=" + (s.unit / 2).String(),
+		"--skip-extensions=none", "--accept=*/*", "--backup=" + s.backups(), "--backup-every=1s",
+		"--backup-keep=2", "--checkpoint-every=" + (s.unit / 2).String(),
 		"--resolver=" + server.DNSAddrs()[0].String(), "--seeds=" + cmdtest.SeedFile(s.t, web),
 		fmt.Sprintf("--map-port=80=%d", server.HTTPPort()), fmt.Sprintf("--map-port=8080=%d", server.HTTPPort()),
 		fmt.Sprintf("--map-port=443=%d", server.HTTPSPort())}
