@@ -243,9 +243,9 @@ func (k *Keeper) make(ctx context.Context) error {
 	k.figures.Copied += h.Copied
 	k.log.Info("backup", "number", h.Number, "checkpoint", h.Gen, "bytes", human.Bytes(h.Bytes),
 		"copied", human.Bytes(h.Copied), "took", time.Since(began).Round(time.Millisecond))
-	if left := b.Uncleaned(); len(left) > 0 {
-		k.log.Error("objects with erased pages could not be deleted; the next backup tries again", "objects", len(left),
-			"first", left[0])
+	if left, err := b.Uncleaned(); left > 0 {
+		k.log.Error("objects of old backups could not be deleted; the next backup tries again", "objects", left,
+			"error", err)
 	}
 	return nil
 }

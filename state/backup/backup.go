@@ -52,6 +52,8 @@ type Backup struct {
 	base    *list // the last backup of the present lineage; nil: none
 	done    *list // packs and pieces of attempts that were interrupted; nil: none
 	figures figures
+
+	uncleaned error // of a deletion
 }
 
 // figures are read by other goroutines.
@@ -327,11 +329,7 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 		named[p.Name] = true
 	}
 	for i := range gone {
-		to := &next.Delete
-		if gone[i].Erasures < last.Erasures {
-			to = &next.Purge
-		}
-		*to = append(*to, gone[i].Name)
+		next.Delete = append(next.Delete, gone[i].Name)
 		l, err := readList(ctx, b.opt.Place, &gone[i])
 		if err != nil && !damaged(err) && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -339,7 +337,7 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 		for n := 0; err == nil && n < len(l.Packs); n++ {
 			if name := l.Packs[n].Name; !named[name] {
 				named[name] = true
-				*to = append(*to, name)
+				next.Delete = append(next.Delete, name)
 			}
 		}
 	}
@@ -351,25 +349,21 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 // tries again.
 func (b *Backup) clean(ctx context.Context) {
 	next := *b.latest
-	next.Delete, next.Purge = nil, nil
+	next.Delete, b.uncleaned = nil, nil
 	for _, name := range b.latest.Delete {
-		if err := b.opt.Place.Delete(ctx, name, false); err != nil {
+		if err := b.opt.Place.Delete(ctx, name); err != nil {
 			next.Delete = append(next.Delete, name)
+			b.uncleaned = err
 		}
 	}
-	for _, name := range b.latest.Purge {
-		if err := b.opt.Place.Delete(ctx, name, true); err != nil {
-			next.Purge = append(next.Purge, name)
-		}
-	}
-	_ = b.opt.Place.Delete(ctx, partialName, len(b.latest.Purge) > 0) // of no use, and no harm
-	if len(b.latest.Delete)+len(b.latest.Purge) > 0 && putLatest(ctx, b.opt.Place, &next) == nil {
+	_ = b.opt.Place.Delete(ctx, partialName) // of no use, and no harm
+	if len(next.Delete) < len(b.latest.Delete) && putLatest(ctx, b.opt.Place, &next) == nil {
 		b.latest = &next
 	}
 }
 
-// Uncleaned returns the objects with erased pages that could not be deleted yet.
-func (b *Backup) Uncleaned() []string { return b.latest.Purge }
+// Uncleaned returns the number of objects that should be deleted and are still there, and the last error.
+func (b *Backup) Uncleaned() (int, error) { return len(b.latest.Delete), b.uncleaned }
 
 // Waits between the attempts of a call that failed.
 const (

@@ -1,9 +1,13 @@
 package backup_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
+	urls "net/url"
 	"testing"
 	"time"
 
@@ -12,10 +16,13 @@ import (
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/objstore"
+	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/backup"
+	"drumbeat/state/erase"
 )
 
 func must(t testing.TB, err error) {
@@ -241,5 +248,78 @@ func TestNoDeletedFileStays(t *testing.T) {
 			return nil
 		}))
 		must(t, r.Unlock())
+	})
+}
+
+// holds reports whether a version of an object has a gzip member with a response of host.
+func holds(t *testing.T, b *objtest.Bucket, host string) bool {
+	t.Helper()
+	members := 0
+	for _, versions := range b.All() {
+		for _, data := range versions {
+			for at := bytes.Index(data, []byte{0x1f, 0x8b, 8}); at >= 0; {
+				if r, err := gzip.NewReader(bytes.NewReader(data[at:])); err == nil {
+					r.Multistream(false)
+					text, _ := io.ReadAll(r) // the last member of a pack may be cut
+					members++
+					if bytes.Contains(text, []byte("WARC-Target-URI: http://"+host+"/")) {
+						return true
+					}
+				}
+				next := bytes.Index(data[at+1:], []byte{0x1f, 0x8b, 8})
+				if next < 0 {
+					break
+				}
+				at += 1 + next
+			}
+		}
+	}
+	if members < 50 {
+		t.Errorf("only %d gzip members in all objects", members)
+	}
+	return false
+}
+
+// TestBucket: backups in an object store that keeps old versions. After an erasure the next backup is made at once, and
+// no version of any object has an erased page any more.
+func TestBucket(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		b := &objtest.Bucket{Keeps: true}
+		place := backup.Bucket(b, objstore.Place{Bucket: "b", Prefix: "crawl1"})
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 150 })
+		crawltest.WithBackup(&l.opt, place, time.Millisecond)
+		crawltest.MustRun(t, t.Context(), l.opt)
+		pages, host := map[string]int{}, ""
+		for url := range l.web.Log().Snapshot().Fetches {
+			if u, err := urls.Parse(url); err == nil {
+				pages[u.Host]++
+			}
+		}
+		for h, n := range pages {
+			if n > pages[host] || n == pages[host] && h < host {
+				host = h
+			}
+		}
+		if !holds(t, b, host) {
+			t.Fatalf("no pack has a page of %s", host)
+		}
+		_, err := erase.Run(erase.Options{FS: l.fs, Dirs: l.opt.Disk.Dirs, RAMBytes: 64 << 20, Reason: "asked for",
+			Source: erase.Source{Hosts: []string{host}}})
+		must(t, err)
+		l.opt.Limits.MaxPages = 200
+		l.opt.Backup.Every = time.Hour
+		crawltest.MustRun(t, t.Context(), l.opt)
+		latest, err := backup.Backups(t.Context(), place)
+		must(t, err)
+		if n := len(latest.Backups); n != 1 || len(latest.Delete) > 0 {
+			t.Errorf("%d backups, to be deleted: %v", n, latest.Delete)
+		}
+		if holds(t, b, host) {
+			t.Errorf("a version of an object still has a page of %s", host)
+		}
+		l.opt.Disk.Dirs = []string{"r0", "r1"}
+		_, err = backup.Restore(t.Context(), backup.RestoreOptions{Place: place, FS: l.fs, Dirs: l.opt.Disk.Dirs})
+		must(t, err)
+		testworld.CheckBalanced(t, l.fs, l.opt.Disk.Dirs)
 	})
 }

@@ -65,9 +65,8 @@ type Latest struct {
 	Node  int    `json:"node"` // of a cluster
 	// Backups are complete, the oldest one first.
 	Backups []Head `json:"backups"`
-	// Delete are objects that nothing names any more, and Purge those with pages that were erased.
+	// Delete are objects that nothing names any more.
 	Delete []string `json:"delete,omitempty"`
-	Purge  []string `json:"purge,omitempty"`
 }
 
 // last returns the newest backup; nil if there is none.

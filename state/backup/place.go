@@ -24,8 +24,8 @@ type Place interface {
 	Put(ctx context.Context, name string, data []byte) error
 	// Get returns the content of an object of at most limit bytes. It fails with fs.ErrNotExist if there is none.
 	Get(ctx context.Context, name string, limit int64) ([]byte, error)
-	// Delete deletes an object, with all its old versions if purge is set. No such object is no error.
-	Delete(ctx context.Context, name string, purge bool) error
+	// Delete deletes an object with all its old versions. No such object is no error.
+	Delete(ctx context.Context, name string) error
 	// String names the place for people.
 	String() string
 }
@@ -86,7 +86,7 @@ func (d *directory) Get(ctx context.Context, name string, limit int64) ([]byte, 
 }
 
 // Delete implements Place.
-func (d *directory) Delete(_ context.Context, name string, _ bool) error {
+func (d *directory) Delete(_ context.Context, name string) error {
 	if err := d.fs.Remove(path.Join(d.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("backup: %w", err)
 	}
@@ -170,14 +170,10 @@ func (b *bucket) Get(ctx context.Context, name string, limit int64) ([]byte, err
 }
 
 // Delete implements Place.
-func (b *bucket) Delete(ctx context.Context, name string, purge bool) error {
-	var err error
-	if purge {
-		_, err = objstore.Purge(ctx, b.b, b.key(name), objstore.PurgeAll)
-	} else {
-		ctx, cancel := context.WithTimeout(ctx, callTime)
-		defer cancel()
-		_, err = b.b.Delete(ctx, b.key(name), "")
+func (b *bucket) Delete(ctx context.Context, name string) error {
+	p, err := objstore.Purge(ctx, b.b, b.key(name), objstore.PurgeAll)
+	if err == nil && !p.Whole() {
+		err = fmt.Errorf("%s: the store keeps versions of it: %s", b.key(name), p.Why)
 	}
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
