@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Holder is an FS that keeps files which a backup still reads: the removal of a held file waits until its release, and
-// a renamed one is found under its old name. A held file counts where the FS below counts it, until it is removed.
+// a renamed one is found under its old name. The users of the FS do not see a removed file any more; it counts where
+// the FS below counts it, until its release. Names must be as path.Clean returns them.
 //
 // A crash leaves held files that were removed in their place. They are then files that no manifest names, which the
 // next start deletes.
@@ -17,9 +21,10 @@ import (
 // files are held, otherwise nothing.
 type Holder struct {
 	FS
-	mu   sync.Mutex
-	held map[string]*heldFile // by the name at Hold
-	now  map[string]*heldFile // by the present name
+	keeps atomic.Bool // some file is held
+	mu    sync.Mutex
+	held  map[string]*heldFile // by the name at Hold
+	now   map[string]*heldFile // by the present name
 }
 
 // heldFile is a file that is held.
@@ -44,6 +49,7 @@ func (h *Holder) Hold(name string) {
 	if h.held[name] == nil && h.now[name] == nil {
 		f := &heldFile{name: name}
 		h.held[name], h.now[name] = f, f
+		h.keeps.Store(true)
 	}
 }
 
@@ -71,6 +77,7 @@ func (h *Holder) Release(name string) error {
 		return nil
 	}
 	delete(h.held, name)
+	h.keeps.Store(len(h.held) > 0)
 	if f.lost {
 		return nil
 	}
@@ -108,6 +115,9 @@ func (h *Holder) Held() int {
 
 // Remove implements FS. The removal of a held file waits until its release.
 func (h *Holder) Remove(name string) error {
+	if !h.keeps.Load() {
+		return h.FS.Remove(name)
+	}
 	h.mu.Lock()
 	f := h.now[name]
 	if f == nil {
@@ -116,20 +126,68 @@ func (h *Holder) Remove(name string) error {
 	}
 	defer h.mu.Unlock()
 	if f.removed {
-		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+		return gone("remove", name)
 	}
 	f.removed = true
 	return nil
 }
 
+// removed reports whether a held file was removed.
+func (h *Holder) removed(name string) bool {
+	if !h.keeps.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.now[name]
+	return f != nil && f.removed
+}
+
+func gone(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
+
+// Open implements FS.
+func (h *Holder) Open(name string) (File, error) {
+	if h.removed(name) {
+		return nil, gone("open", name)
+	}
+	return h.FS.Open(name)
+}
+
+// OpenRead implements FS.
+func (h *Holder) OpenRead(name string) (File, error) {
+	if h.removed(name) {
+		return nil, gone("open", name)
+	}
+	return h.FS.OpenRead(name)
+}
+
+// Size implements FS.
+func (h *Holder) Size(name string) (int64, error) {
+	if h.removed(name) {
+		return 0, gone("stat", name)
+	}
+	return h.FS.Size(name)
+}
+
+// List implements FS.
+func (h *Holder) List(dir string) ([]string, error) {
+	names, err := h.FS.List(dir)
+	if err != nil || !h.keeps.Load() {
+		return names, err
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return h.removed(path.Join(dir, name)) }), nil
+}
+
 // Rename implements FS.
 func (h *Holder) Rename(from, to string) error {
-	h.mu.Lock()
-	if len(h.held) == 0 {
-		h.mu.Unlock()
+	if !h.keeps.Load() {
 		return h.FS.Rename(from, to)
 	}
+	h.mu.Lock()
 	defer h.mu.Unlock()
+	if f := h.now[from]; f != nil && f.removed {
+		return gone("rename", from)
+	}
 	if err := h.FS.Rename(from, to); err != nil {
 		return err
 	}

@@ -3,11 +3,14 @@ package disk_test
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
+
+func second[T any](_ T, err error) error { return err }
 
 // TestHolder: a held file is readable after its removal, its renaming, and not after its replacement; its release
 // carries the removal out.
@@ -48,6 +51,15 @@ func TestHolder(t *testing.T) {
 	must(h.Rename("d/b2", "d/b3"))
 	must(h.Remove("d/b3"))
 	put("d/c", "x")
+	if names, err := h.List("d"); err != nil || strings.Join(names, " ") != "c e" {
+		t.Errorf("the directory has %v, %v", names, err)
+	}
+	for _, err := range []error{second(h.Size("d/a")), second(h.Open("d/a")), second(h.OpenRead("d/b3")),
+		h.Rename("d/a", "d/f")} {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a removed file: %v", err)
+		}
+	}
 	if got := read("d/a") + read("d/b") + read("d/e"); got != "abe" {
 		t.Errorf("read %q", got)
 	}
