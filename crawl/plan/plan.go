@@ -174,7 +174,8 @@ func (o *Options) checkRAM(heap int64) error {
 	for _, part := range []struct {
 		bytes int64
 		name  string
-	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.BackupRAM, "backups"}, {o.SupportersRAM, "supporters"},
+	}{{o.RenderRAM, "rendering"}, {o.ExtractRAM, "extraction"}, {o.BackupRAM, "backups"},
+		{o.SupportersRAM, "supporters"},
 		{o.exchangeRAM(), "the exchange with other nodes"}} {
 		if part.bytes > 0 {
 			others += fmt.Sprintf(" and %s for %s", human.Bytes(part.bytes), part.name)

@@ -106,11 +106,13 @@ func (s *soak) diskLimit() {
 	s.pauses()
 }
 
-// pauses waits until the crawl logs that it pauses for lack of space.
+// pauses waits until the crawl logs that it pauses for lack of space, which it may meet while it opens its files.
 func (s *soak) pauses() {
 	s.t.Helper()
 	if !s.waitFor(time.Minute, func() bool {
-		return strings.Contains(s.p.tail.text(), "fetching pauses until there is more")
+		text := s.p.tail.text()
+		return strings.Contains(text, "fetching pauses until there is more") ||
+			strings.Contains(text, "a write found no disk space")
 	}) {
 		s.ends(alive) // done
 	}
