@@ -15,6 +15,7 @@ import (
 	"drumbeat/internal/crawllog"
 	"drumbeat/state"
 	"drumbeat/state/erase"
+	"drumbeat/state/export"
 )
 
 // watchCopy is the file where an erasure looks for the watch list.
@@ -80,6 +81,8 @@ func TestWatchErased(t *testing.T) {
 		if got := watchCounts(&res.Snapshot); got != [3]int64{83, 81, 2} {
 			t.Errorf("%d watched, in time, missed", got)
 		}
+		checkReasons(t, &opt, map[string]string{"http://w.test/q3": "erased", "http://x.test/q0": "erased",
+			"http://w.test/q4": "", "http://w.test/unknown": ""})
 		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
@@ -175,9 +178,31 @@ func TestWatchLog(t *testing.T) {
 		if !maps.Equal(why, want) {
 			t.Errorf("the log has %.600q", why)
 		}
+		checkReasons(t, &opt, map[string]string{"http://w.test/q1": "", "http://other.test/": "out-of-scope",
+			long: "too-long"})
 		checkBalanced(t, fs, opt.Disk.Dirs)
 		checkDeep(t, &opt)
 	})
+}
+
+// checkReasons compares the reasons that a list of URLs gets with the ones that are wanted.
+func checkReasons(t *testing.T, opt *Options, want map[string]string) {
+	t.Helper()
+	list := func(fn func(url string, deadline time.Time) error) (err error) {
+		for url := range want {
+			err = errors.Join(err, fn(url, time.Time{}))
+		}
+		return err
+	}
+	o := export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, TempDir: "coverage-tmp"}
+	if _, err := export.Coverage(t.Context(), o, list, func(u *export.Covered) error {
+		if u.Reason != want[u.URL] {
+			t.Errorf("%.80s has the reason %q, want %q", u.URL, u.Reason, want[u.URL])
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestWatchEraseWaiting: URLs of the list that wait when they are erased are missed. The others are fetched.

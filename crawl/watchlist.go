@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/operate"
 	"drumbeat/crawl/orders"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -110,12 +111,7 @@ func (w *watchList) run(ctx context.Context) error {
 
 // feed feeds the next lines.
 func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done bool, _ error) {
-	type watched struct {
-		url      string
-		deadline int64
-		erased   bool
-	}
-	var lot []watched
+	var lot []operate.Watched
 	bytes := int64(0)
 	for range watchAtOnce {
 		line, n, err := lines.Next()
@@ -131,26 +127,26 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		if state.WatchedBlank([]byte(url)) {
 			continue
 		}
-		x := watched{url: url, deadline: state.NoDeadline}
-		if x.erased, err = w.c.operator.Erased(url); err != nil {
-			return false, err
-		}
+		x := operate.Watched{Line: url, Deadline: state.NoDeadline}
 		if text != "" {
 			at, err := time.Parse(time.RFC3339, text)
 			if err != nil {
 				return false, fmt.Errorf("crawl: watch list: deadline %q of %s: want one such as "+
 					"2026-12-24T18:00:00Z", text, url)
 			}
-			x.deadline = max(1, at.Unix())
+			x.Deadline = max(1, at.Unix())
 		}
 		lot = append(lot, x)
+	}
+	if err := w.c.operator.LookUp(lot); err != nil {
+		return false, err
 	}
 	return done, w.c.Transact(func(tx *account.Tx) error {
 		w.c.Hook("watch")
 		w.state.Offset += bytes
 		w.state.Done = done
-		for _, x := range lot {
-			if err := w.c.operator.Watch(tx, x.url, x.deadline, x.erased); err != nil {
+		for i := range lot {
+			if err := w.c.operator.Watch(tx, &lot[i]); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strings"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -26,15 +26,27 @@ const AskedKeys = ".asked"
 
 // EachErasedKey calls fn with the key of each URL that the erasures of the crawl have ended. Damage is a
 // *disk.CorruptError.
-func (s *Saved) EachErasedKey(fn func(key uint64) error) error {
+func (s *Saved) EachErasedKey(fn func(key uint64) error) error { return s.eachKeyOf(fn, ErasedKeys) }
+
+// EachBarredKey is EachErasedKey, also for URLs that the erasures have named.
+func (s *Saved) EachBarredKey(fn func(key uint64) error) error {
+	return s.eachKeyOf(fn, ErasedKeys, AskedKeys)
+}
+
+func (s *Saved) eachKeyOf(fn func(key uint64) error, suffixes ...string) error {
+	return s.eachErasedFile(func(name string) error { return EachKey(s.Set.FS, name, fn) }, suffixes...)
+}
+
+// eachErasedFile calls fn with the files of keys that have one of some suffixes.
+func (s *Saved) eachErasedFile(fn func(name string) error, suffixes ...string) error {
 	dir := s.Set.Path(0, ErasedDir)
 	names, err := s.Set.FS.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, name := range names {
-		if err == nil && strings.HasSuffix(name, ErasedKeys) && name[0] != '.' {
-			err = EachKey(s.Set.FS, dir+"/"+name, fn)
+		if err == nil && slices.Contains(suffixes, path.Ext(name)) && name[0] != '.' {
+			err = fn(dir + "/" + name)
 		}
 	}
 	if err != nil {
@@ -43,50 +55,61 @@ func (s *Saved) EachErasedKey(fn func(key uint64) error) error {
 	return nil
 }
 
-// IsErased reports whether an erasure of the crawl has ended the URL with a key, or named it. It reads some 25 keys of
-// each file.
-func (s *Saved) IsErased(key uint64) (bool, error) {
-	dir := s.Set.Path(0, ErasedDir)
-	names, err := s.Set.FS.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	for _, name := range names {
-		if suffix := path.Ext(name); err == nil && (suffix == ErasedKeys || suffix == AskedKeys) && name[0] != '.' {
-			var is bool
-			if is, err = hasKey(s.Set.FS, dir+"/"+name, key); is {
-				return true, nil
+// Barred returns which keys are of URLs that an erasure of the crawl has ended, or named. It reads a small file whole,
+// and of others some 25 keys for each of keys.
+func (s *Saved) Barred(keys ...uint64) (barred map[uint64]bool, _ error) {
+	barred = map[uint64]bool{}
+	return barred, s.eachErasedFile(func(name string) error {
+		f, err := s.Set.FS.OpenRead(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		at := func(n int64) (uint64, error) {
+			var b [8]byte
+			err := disk.ReadFull(f, b[:], 8*n)
+			return binary.LittleEndian.Uint64(b[:]), err
+		}
+		if size <= smallKeys {
+			all := make([]byte, size)
+			if err := disk.ReadFull(f, all, 0); err != nil {
+				return err
+			}
+			at = func(n int64) (uint64, error) { return binary.LittleEndian.Uint64(all[8*n:]), nil }
+		}
+		for _, key := range keys {
+			if barred[key] {
+				continue
+			}
+			// The last 8 bytes are a checksum.
+			if has, err := hasKey(at, size/8-1, key); err != nil {
+				return err
+			} else if has {
+				barred[key] = true
 			}
 		}
-	}
-	if err != nil {
-		return false, fmt.Errorf("crawl: keys of erased URLs: %w", err)
-	}
-	return false, nil
+		return nil
+	}, ErasedKeys, AskedKeys)
 }
 
-// hasKey searches a file of sorted keys.
-func hasKey(fsys disk.FS, name string, key uint64) (bool, error) {
-	f, err := fsys.OpenRead(name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return false, err
-	}
-	var b [8]byte
-	lo, hi := int64(0), size/8-1 // the last 8 bytes are a checksum
+// smallKeys is the size of a file of keys that Barred reads at once, in bytes.
+const smallKeys = 64 << 10
+
+// hasKey searches n sorted keys.
+func hasKey(at func(n int64) (uint64, error), n int64, key uint64) (bool, error) {
+	lo, hi := int64(0), n
 	for lo < hi {
 		mid := (lo + hi) / 2
-		if err := disk.ReadFull(f, b[:], 8*mid); err != nil {
+		switch x, err := at(mid); {
+		case err != nil:
 			return false, err
-		}
-		switch at := binary.LittleEndian.Uint64(b[:]); {
-		case at == key:
+		case x == key:
 			return true, nil
-		case at < key:
+		case x < key:
 			lo = mid + 1
 		default:
 			hi = mid

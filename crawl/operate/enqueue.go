@@ -61,10 +61,11 @@ func (o *Operator) judge(line string) (url, why string) {
 	if refused.name != "" {
 		return "", refused.words
 	}
-	switch erased, err := o.saved.IsErased(o.saved.Hasher.URLKey([]byte(url))); {
+	key := o.saved.Hasher.URLKey([]byte(url))
+	switch barred, err := o.saved.Barred(key); {
 	case err != nil:
 		return "", "the crawl cannot read which URLs were erased: " + err.Error()
-	case erased:
+	case barred[key]:
 		_, why := state.ReasonText(state.ReasonErased.String())
 		return "", why
 	}

@@ -76,23 +76,36 @@ func (o *Operator) feedEnqueued(c *changes.Change) error {
 	})
 }
 
-// Erased reports whether an erasure has ended the URL of a line of --watch, or named it. It reads from disk, so call
-// it before the transaction of Watch.
-func (o *Operator) Erased(line string) (bool, error) {
-	url, why := o.admits(line)
-	if why.name != "" {
-		return false, nil
+// Watched is a line of --watch.
+type Watched struct {
+	Line     string
+	Deadline int64 // as in state.Order
+	erased   bool
+}
+
+// LookUp notes the lines whose URLs an erasure has ended, or named. It reads from disk, so call it before the
+// transaction of Watch.
+func (o *Operator) LookUp(lines []Watched) error {
+	keys := make([]uint64, len(lines))
+	for i := range lines {
+		if url, why := o.admits(lines[i].Line); why.name == "" {
+			keys[i] = o.saved.Hasher.URLKey([]byte(url))
+		}
 	}
-	return o.saved.IsErased(o.saved.Hasher.URLKey([]byte(url)))
+	barred, err := o.saved.Barred(keys...)
+	for i := range lines {
+		lines[i].erased = barred[keys[i]]
+	}
+	return err
 }
 
 // Watch begins the order of the URL of a line of --watch, whose deadline is as in state.Order. A URL that the crawl
 // does not take is missed, and the crawl log says why; but it does not name one that was erased. A URL that waits
 // already keeps its deadline, and is not counted. It is part of a transaction within Watching.
-func (o *Operator) Watch(tx *account.Tx, line string, deadline int64, erased bool) error {
-	url, why := o.admits(line)
-	if why.name == "" && !erased {
-		n, err := o.feedOrders(tx, []string{url}, deadline)
+func (o *Operator) Watch(tx *account.Tx, x *Watched) error {
+	url, why := o.admits(x.Line)
+	if why.name == "" && !x.erased {
+		n, err := o.feedOrders(tx, []string{url}, x.Deadline)
 		if err != nil || n > 0 {
 			return err
 		}
@@ -100,10 +113,10 @@ func (o *Operator) Watch(tx *account.Tx, line string, deadline int64, erased boo
 	}
 	tx.Count(state.CountWatched, 1)
 	tx.Count(state.CountWatchMissed, 1)
-	if erased {
+	if x.erased {
 		return nil
 	}
-	return o.others.LogOrder(tx, &weburl.Record{URL: []byte(cmp.Or(url, line))}, why.name)
+	return o.others.LogOrder(tx, &weburl.Record{URL: []byte(cmp.Or(url, x.Line))}, why.name)
 }
 
 // Watching calls feed while no enqueued URLs go from the journal to the table of orders.

@@ -540,10 +540,10 @@ func TestEnqueueUnknownOutcome(t *testing.T) {
 		defer func() { must(t, r.Unlock()) }()
 		_, err = r.OpenSecret(m)
 		must(t, err)
-		if is, err := r.IsErased(r.Hasher.URLKey([]byte(refused))); err != nil || !is {
+		if is, err := r.Barred(r.Hasher.URLKey([]byte(refused))); err != nil || len(is) != 1 {
 			t.Errorf("%s is not known as erased: %v", refused, err)
 		}
-		if is, err := r.IsErased(r.Hasher.URLKey([]byte("http://other.test/"))); err != nil || is {
+		if is, err := r.Barred(r.Hasher.URLKey([]byte("http://other.test/"))); err != nil || len(is) != 0 {
 			t.Errorf("another URL is: %v, %v", is, err)
 		}
 	})

@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,7 +77,7 @@ func (c *coverScan) run(list func(func(string, time.Time) error) error) error {
 	if err := c.scan(); err != nil {
 		return err
 	}
-	if err := c.waiting(); err != nil {
+	if err := errors.Join(c.waiting(), c.erased()); err != nil {
 		return err
 	}
 	c.j.meter.Set("sorting URLs")
@@ -85,6 +86,16 @@ func (c *coverScan) run(list func(func(string, time.Time) error) error) error {
 			c.now = Covered{}
 		}
 		return c.take(v)
+	})
+}
+
+// erased adds a refusal for each URL that was erased, before all that the crawl knows of it.
+func (c *coverScan) erased() error {
+	v := visit{numbers: [...]int64{visitKind: isRefusal, numVisit - 1: 0}}
+	v.texts[visitReason] = []byte(state.ReasonErased.String())
+	return c.j.EachBarredKey(func(key uint64) error {
+		c.rec = v.append(captureKey(c.rec[:0], key, 0))
+		return errors.Join(c.sorter.Add(c.rec), c.j.live())
 	})
 }
 
@@ -135,13 +146,8 @@ func (c *coverScan) take(v *visit) error {
 			x.Deadline = time.UnixMilli(ms).UTC()
 		}
 		x.judge(c.j.report.Time)
-		if key := c.j.Hasher.URLKey(v.texts[visitURL]); x.Place != "" {
-		} else if c.j.Manifest.Frozen.Elsewhere(key) {
+		if x.Place == "" && c.j.Manifest.Frozen.Elsewhere(c.j.Hasher.URLKey(v.texts[visitURL])) {
 			x.Verdict = Elsewhere
-		} else if erased, err := c.j.IsErased(key); err != nil {
-			return err
-		} else if erased {
-			x.Place, x.Reason = state.PlaceRefused.String(), state.ReasonErased.String()
 		}
 		return c.fn(&x)
 	default:
