@@ -37,8 +37,13 @@
 // is in the Record; each later Run tries again. A call is repeated for 85 s; then Run ends with a *StoreError, and
 // the next one continues.
 //
-// Run refuses crawls that it does not know well enough: nodes of a cluster and random walks. It opens the others like
-// an audit, and locks them.
+// # Cluster
+//
+// A node erases its part: its own files, and the keys of URLs that it owns. Messages in its outboxes keep numbers and
+// sums, which the other node may have. So a link to a target stays until that node takes it, and a link found on a
+// target loses its via. All nodes need the request.
+//
+// Run refuses random walks, whose log it cannot change. It opens other crawls like an audit, and locks them.
 //
 // # Memory and disk
 //

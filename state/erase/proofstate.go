@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"drumbeat/beast"
-	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -216,21 +215,7 @@ func (p *prover) others() error {
 			return err
 		}
 	}
-	for name := range p.m.Parts {
-		if len(name) <= len(state.OutboxPrefix) || name[:len(state.OutboxPrefix)] != state.OutboxPrefix {
-			continue
-		}
-		st, err := state.Part[cluster.OutboxState](p.m, name)
-		if err != nil {
-			return err
-		}
-		for part, q := range st.Queues(name) {
-			if _, err := queue.Scan(p.r.Set, part, q, bytes(part), nil); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return p.inOutboxes()
 }
 
 // changes looks at the journal of the operator's changes: rules are the operator's, seeds and URLs are leftovers.

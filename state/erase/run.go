@@ -262,10 +262,7 @@ func (x *run) open() error {
 
 // Unknown returns a *RequestError for kinds of crawls that Run does not know.
 func Unknown(f *state.Frozen) error {
-	switch {
-	case f.Nodes > 0:
-		return refused("the crawl is a node of a cluster: erase supports crawls of one node only")
-	case f.Walk:
+	if f.Walk {
 		return refused("the crawl is a random walk: erase cannot change its log of URLs; delete the crawl instead")
 	}
 	return nil

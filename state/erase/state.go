@@ -49,7 +49,7 @@ func (w *next) build() error {
 		return err
 	}
 	for _, step := range []func() error{w.logs, w.openFiles, w.beast, w.queues, w.calendars, w.inRAM, w.robots,
-		w.star, w.content, w.names, w.seen, w.seeds, w.objects, w.orders} {
+		w.star, w.content, w.names, w.seen, w.seeds, w.objects, w.orders, w.outboxes} {
 		if err := step(); err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
