@@ -272,7 +272,7 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 	c.extraction.Finish(ctx)
 	err := c.uploads.Finish(ctx, done)
 	if err == nil {
-		c.backups.Finish(ctx, done != "")
+		c.backups.Finish(ctx, done)
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 // a renamed one is found under its old name. The users of the FS do not see a removed file any more; it counts where
 // the FS below counts it, until its release. Names must be as path.Clean returns them.
 //
-// A crash leaves held files that were removed in their place. They are then files that no manifest names, which the
-// next start deletes.
+// A directory without other files than removed ones is removed with the last of them. A crash leaves held files that
+// were removed in their place. They are then files that no manifest names, which the next start deletes.
 //
 // It is safe for concurrent use. It keeps some 100 bytes for each held file. Operations on names cost a lock while
 // files are held, otherwise nothing.
@@ -25,6 +25,7 @@ type Holder struct {
 	mu    sync.Mutex
 	held  map[string]*heldFile // by the name at Hold
 	now   map[string]*heldFile // by the present name
+	dirs  map[string]bool      // directories that were removed and still have held files
 }
 
 // heldFile is a file that is held.
@@ -39,7 +40,8 @@ var ErrReplaced = errors.New("disk: another file has replaced it")
 
 // NewHolder returns a Holder on top of fsys that holds nothing.
 func NewHolder(fsys FS) *Holder {
-	return &Holder{FS: fsys, held: map[string]*heldFile{}, now: map[string]*heldFile{}}
+	return &Holder{FS: fsys, held: map[string]*heldFile{}, now: map[string]*heldFile{},
+		dirs: map[string]bool{}}
 }
 
 // Hold holds a file until Release.
@@ -85,8 +87,26 @@ func (h *Holder) Release(name string) error {
 	if !f.removed {
 		return nil
 	}
-	if err := h.FS.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return h.removeHeld(f.name)
+}
+
+// removeHeld removes a file, and its directory if that was asked for and has nothing else. mu is held.
+func (h *Holder) removeHeld(name string) error {
+	if err := h.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	for dir := path.Dir(name); h.dirs[dir]; dir = path.Dir(dir) {
+		names, err := h.FS.List(dir)
+		if err == nil && len(names) > 0 {
+			return nil
+		}
+		delete(h.dirs, dir)
+		if err == nil {
+			err = h.FS.Remove(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -119,31 +139,84 @@ func (h *Holder) Remove(name string) error {
 		return h.FS.Remove(name)
 	}
 	h.mu.Lock()
-	f := h.now[name]
-	if f == nil {
+	if h.isRemoved(name) {
 		h.mu.Unlock()
-		return h.FS.Remove(name)
-	}
-	defer h.mu.Unlock()
-	if f.removed {
 		return gone("remove", name)
 	}
-	f.removed = true
+	if f := h.now[name]; f != nil {
+		f.removed = true
+		h.mu.Unlock()
+		return nil
+	}
+	h.mu.Unlock()
+	err := h.FS.Remove(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return h.removeDir(name, err)
+}
+
+// removeDir removes a directory whose removal has failed with err, if it has only removed files.
+func (h *Holder) removeDir(name string, err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names, e := h.FS.List(name)
+	switch {
+	case e != nil || slices.ContainsFunc(names, func(n string) bool { return !h.isRemoved(path.Join(name, n)) }):
+		return err
+	case len(names) == 0: // the last one was released meanwhile
+		return h.FS.Remove(name)
+	}
+	h.dirs[name] = true
 	return nil
 }
 
-// removed reports whether a held file was removed.
+// removed reports whether a held file, or a directory of held files, was removed.
 func (h *Holder) removed(name string) bool {
 	if !h.keeps.Load() {
 		return false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.isRemoved(name)
+}
+
+// isRemoved is removed. mu is held.
+func (h *Holder) isRemoved(name string) bool {
 	f := h.now[name]
-	return f != nil && f.removed
+	return f != nil && f.removed || h.dirs[name]
 }
 
 func gone(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
+
+// Create implements FS. A file may have the name of a removed one, which is then lost.
+func (h *Holder) Create(name string) (File, error) {
+	if !h.removed(name) {
+		return h.FS.Create(name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f := h.now[name]; f != nil && f.removed {
+		if err := h.FS.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		f.lost = true
+		delete(h.now, name)
+	}
+	return h.FS.Create(name)
+}
+
+// MkdirAll implements FS. A removed directory is there again.
+func (h *Holder) MkdirAll(name string) error {
+	if h.keeps.Load() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for dir := name; dir != "." && dir != "/"; dir = path.Dir(dir) {
+			delete(h.dirs, dir)
+		}
+	}
+	return h.FS.MkdirAll(name)
+}
 
 // Open implements FS.
 func (h *Holder) Open(name string) (File, error) {
@@ -171,6 +244,9 @@ func (h *Holder) Size(name string) (int64, error) {
 
 // List implements FS.
 func (h *Holder) List(dir string) ([]string, error) {
+	if h.removed(dir) {
+		return nil, gone("list", dir)
+	}
 	names, err := h.FS.List(dir)
 	if err != nil || !h.keeps.Load() {
 		return names, err
@@ -202,3 +278,15 @@ func (h *Holder) Rename(from, to string) error {
 	}
 	return nil
 }
+
+// chmod, copyMode and device pass on what the file system below can do.
+func (h *Holder) chmod(name string, mode fs.FileMode, widen bool) error {
+	if inner, ok := h.FS.(moder); ok {
+		return inner.chmod(name, mode, widen)
+	}
+	return nil
+}
+
+func (h *Holder) copyMode(from, to string) error { return CopyMode(h.FS, from, to) }
+
+func (h *Holder) device(dir string) (string, error) { return Device(h.FS, dir), nil }

@@ -3,6 +3,7 @@ package disk_test
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -80,5 +81,65 @@ func TestHolder(t *testing.T) {
 	}
 	if n := h.Held(); n != 0 {
 		t.Errorf("%d files are held", n)
+	}
+}
+
+// TestHolderDirectory: a directory without other files than removed ones is removed, and its name may be used again.
+func TestHolderDirectory(t *testing.T) {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, again := range []bool{false, true} {
+		fsys := memfs.New(1)
+		h := disk.NewHolder(fsys)
+		must(h.MkdirAll("d/q"))
+		must(disk.WriteFileAtomic(h, "d/q/a", []byte("a")))
+		must(disk.WriteFileAtomic(h, "d/q/b", []byte("b")))
+		h.Hold("d/q/a")
+		must(h.Remove("d/q/a"))
+		if err := h.Remove("d/q"); err == nil {
+			t.Fatal("a directory with another file was removed")
+		}
+		must(h.Remove("d/q/b"))
+		must(h.Remove("d/q"))
+		names, err := h.List("d")
+		if _, gone := h.List("d/q"); err != nil || len(names) > 0 || !errors.Is(gone, fs.ErrNotExist) {
+			t.Errorf("a removed directory: %v, %v, %v", names, err, gone)
+		}
+		if again {
+			must(h.MkdirAll("d/q"))
+			f, err := h.Create("d/q/a")
+			must(err)
+			must(f.Close())
+			if _, err := h.OpenHeld("d/q/a"); !errors.Is(err, disk.ErrReplaced) {
+				t.Errorf("open of a file whose name has another: %v", err)
+			}
+		}
+		must(h.ReleaseAll())
+		names, err = fsys.List("d/q")
+		if got := err == nil && len(names) == 1; got != again || !again && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("used again %t: %v, %v", again, names, err)
+		}
+	}
+}
+
+// TestHolderMode: permissions and devices are those of the file system below.
+func TestHolderMode(t *testing.T) {
+	h, name := disk.NewHolder(disk.NewQuota(disk.OS(), disk.QuotaOptions{})), t.TempDir()+"/f"
+	if err := disk.WriteFileAtomic(h, name, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Chmod(h, name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if got, want := disk.Device(h, name), disk.Device(disk.OS(), name); got != want {
+		t.Errorf("device %q, want %q", got, want)
 	}
 }

@@ -48,8 +48,11 @@ const (
 	endTime    = 10 * time.Second
 )
 
-// Checkpoints makes checkpoints.
-type Checkpoints interface{ Save() error }
+// Checkpoints makes checkpoints: of a running crawl, and at the end of a run, where done says why the crawl is over.
+type Checkpoints interface {
+	Save() error
+	SaveEnd(done string) error
+}
 
 // Keeper backs a crawl up. Its goroutine is "backup". A nil Options means that it does nothing.
 type Keeper struct {
@@ -166,7 +169,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			wait = min(k.figures.Every, time.Minute)
 			continue
 		}
-		err := k.make(ctx)
+		err := k.make(ctx, k.checkpoints.Save)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -210,10 +213,10 @@ func (k *Keeper) noteAttempt(err error, wait time.Duration) time.Duration {
 	return min(max(firstRetry, 2*wait), lastRetry)
 }
 
-// make makes one backup.
-func (k *Keeper) make(ctx context.Context) error {
+// make makes one backup, of the checkpoint that save makes.
+func (k *Keeper) make(ctx context.Context, save func() error) error {
 	changes, began := k.run.Changes(), time.Now()
-	job, b, err := k.pinned(ctx)
+	job, b, err := k.pinned(ctx, save)
 	defer func() { // removals that waited
 		if err := k.holder.ReleaseAll(); err != nil {
 			k.run.Fail(err)
@@ -250,8 +253,8 @@ func (k *Keeper) make(ctx context.Context) error {
 	return nil
 }
 
-// pinned makes a checkpoint that Pin pins.
-func (k *Keeper) pinned(ctx context.Context) (*backup.Job, *backup.Backup, error) {
+// pinned has save make a checkpoint that Pin pins.
+func (k *Keeper) pinned(ctx context.Context, save func() error) (*backup.Job, *backup.Backup, error) {
 	k.mu.Lock()
 	b := k.backup
 	k.mu.Unlock()
@@ -267,7 +270,7 @@ func (k *Keeper) pinned(ctx context.Context) (*backup.Job, *backup.Backup, error
 	k.mu.Lock()
 	k.wanted, k.job, k.failed = true, nil, nil
 	k.mu.Unlock()
-	err := k.checkpoints.Save()
+	err := save()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.wanted = false
@@ -277,14 +280,15 @@ func (k *Keeper) pinned(ctx context.Context) (*backup.Job, *backup.Backup, error
 	return k.job, k.backup, k.failed
 }
 
-// Finish makes the last backup of a crawl that is over, after its last checkpoint.
-func (k *Keeper) Finish(ctx context.Context, done bool) {
-	if k.opt == nil || !done || !k.changed() {
+// Finish makes the last backup of a crawl that is over, after its last checkpoint. done says why it is over; "": it is
+// not.
+func (k *Keeper) Finish(ctx context.Context, done string) {
+	if k.opt == nil || done == "" {
 		return
 	}
 	wait := time.Duration(0)
 	for range finalAttempts {
-		err := k.make(ctx)
+		err := k.make(ctx, func() error { return k.checkpoints.SaveEnd(done) })
 		if err == nil || ctx.Err() != nil {
 			return
 		}

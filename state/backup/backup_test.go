@@ -106,15 +106,14 @@ func TestRestore(t *testing.T) {
 			for range 1 + l.rng.IntN(3) {
 				l.fs.CrashAfter(100 + l.rng.IntN(2500))
 				_, err := crawl.Run(t.Context(), l.opt)
+				if err != nil && !errors.Is(err, disk.ErrCrashed) {
+					t.Fatal(err)
+				}
+				l.on(l.fs.Kill()) // also in the last backup, whose errors do not end a crawl
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, disk.ErrCrashed) {
-					t.Fatal(err)
-				}
-				l.on(l.fs.Kill())
 			}
-			l.fs.CrashAfter(0)
 			if latest, err := backup.Backups(t.Context(), l.place()); errors.Is(err, state.ErrIncompatible) {
 				return // killed before the first backup
 			} else if must(t, err); len(latest.Backups) > backup.DefaultKeep {
@@ -249,6 +248,12 @@ func TestNoDeletedFileStays(t *testing.T) {
 			return nil
 		}))
 		must(t, r.Unlock())
+		if _, err := crawl.Run(t.Context(), l.opt); !errors.Is(err, state.ErrFinished) {
+			t.Errorf("the crawl is not over: %v", err)
+		}
+		if r := l.restore(); r.Manifest.Done == "" || !r.Manifest.Clean {
+			t.Errorf("the last backup has a crawl that is not over: %q, %t", r.Manifest.Done, r.Manifest.Clean)
+		}
 	})
 }
 
