@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
@@ -80,6 +79,9 @@ func TestWatchErased(t *testing.T) {
 		}
 		if got := watchCounts(&res.Snapshot); got != [3]int64{83, 81, 2} {
 			t.Errorf("%d watched, in time, missed", got)
+		}
+		if why := ordersLogged(t, &opt); len(why) > 0 {
+			t.Errorf("the log names erased URLs: %q", why)
 		}
 		checkReasons(t, &opt, map[string]string{"http://w.test/q3": "erased", "http://x.test/q0": "erased",
 			"http://w.test/q4": "", "http://w.test/unknown": ""})
@@ -161,18 +163,7 @@ func TestWatchLog(t *testing.T) {
 		time.Sleep(25 * time.Hour) // longer than the robots.txt is kept
 		must(t, disk.WriteFileAtomic(fs, "list", []byte("http://w.test/q1\n")))
 		mustRun(t, t.Context(), opt)
-		why := map[string]string{}
-		r, err := state.OpenReader(fs, opt.Disk.Dirs, nil)
-		must(t, err)
-		defer r.Close()
-		st := testworld.PartOf[crawllog.State](t, r.Manifest, state.NameCrawlLog)
-		_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"}, st, func(e *crawllog.Entry) error {
-			if e.Order {
-				why[e.URL] = e.Reason
-			}
-			return nil
-		}, func(err error) error { return err })
-		must(t, err)
+		why := ordersLogged(t, &opt)
 		want := map[string]string{"http://w.test/q1": "robots", "http://other.test/": "out-of-scope",
 			"http://w.test:9/port": "forbidden-address", long: "too-long", "ftp://x.test/": "bad-url"}
 		if !maps.Equal(why, want) {
@@ -183,6 +174,18 @@ func TestWatchLog(t *testing.T) {
 		checkBalanced(t, fs, opt.Disk.Dirs)
 		checkDeep(t, &opt)
 	})
+}
+
+// ordersLogged returns the reasons of the orders that the crawl log has, by URL.
+func ordersLogged(t *testing.T, opt *Options) map[string]string {
+	t.Helper()
+	why := map[string]string{}
+	checkLogged(t, opt, func(e *crawllog.Entry) {
+		if e.Order {
+			why[e.URL] = e.Reason
+		}
+	})
+	return why
 }
 
 // checkReasons compares the reasons that a list of URLs gets with the ones that are wanted.
@@ -221,6 +224,42 @@ func TestWatchEraseWaiting(t *testing.T) {
 		got := watchCounts(&res.Snapshot)
 		if fetched := int64(len(w.Pages("x.test"))); got != [3]int64{80, 39 + fetched, 41 - fetched} || fetched > 20 {
 			t.Errorf("%d watched, in time, missed; %d fetched before the erasure", got, fetched)
+		}
+		checkBalanced(t, fs, opt.Disk.Dirs)
+	})
+}
+
+// TestWatchEraseRunning: a running crawl rests for an erasure, and then continues its list where it was.
+func TestWatchEraseRunning(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, fs := watchWorld(), memfs.New(*seedFlag)
+		opt := watchOptions(t, w, fs, "")
+		opt.Order.Watch, opt.Limits.MaxPages = "", 5
+		mustRun(t, t.Context(), opt)
+		opt.Order.Watch, opt.Limits.MaxPages = watchCopy, 0
+		must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(watchList80())))
+		control, ended := new(Control), make(chan *Result)
+		opt.Observe.Control = control
+		go func() { ended <- mustRun(t, t.Context(), opt) }()
+		for len(w.Pages("x.test")) < 10 {
+			time.Sleep(time.Second)
+		}
+		_, err := control.Erase(t.Context(), &erase.Ask{Who: "eve", Reason: "a test",
+			Source: erase.Source{Hosts: []string{"x.test"}, URLs: []string{"http://w.test/q2", "http://w.test/q39"}}})
+		must(t, err)
+		before := len(w.Pages("x.test"))
+		res := <-ended
+		if got := watchCounts(&res.Snapshot); got[0] != 80 || got[1]+got[2] != 80 || got[1] < 39+10 {
+			t.Errorf("%d watched, in time, missed", got)
+		}
+		if n := len(w.Pages("x.test")); n != before || len(w.Got("w.test", "/q39")) > 0 {
+			t.Errorf("the erased host had %d requests at the answer, %d at the end", before, n)
+		}
+		for n := range 39 {
+			if got := len(w.Got("w.test", fmt.Sprintf("/q%d", n))); got != 1 {
+				t.Errorf("/q%d was fetched %d times", n, got)
+			}
 		}
 		checkBalanced(t, fs, opt.Disk.Dirs)
 	})

@@ -124,7 +124,7 @@ func (w *watchList) feed(lines interface{ Next() ([]byte, int64, error) }) (done
 		}
 		bytes += n
 		url, text, _ := strings.Cut(string(line), " ")
-		if state.WatchedBlank([]byte(url)) {
+		if strings.HasPrefix(url, "#") { // an erased URL
 			continue
 		}
 		x := operate.Watched{Line: url, Deadline: state.NoDeadline}

@@ -88,7 +88,7 @@ type Watched struct {
 func (o *Operator) LookUp(lines []Watched) error {
 	keys := make([]uint64, len(lines))
 	for i := range lines {
-		if url, why := o.admits(lines[i].Line); why.name == "" {
+		if url, _ := o.admits(lines[i].Line); url != "" {
 			keys[i] = o.saved.Hasher.URLKey([]byte(url))
 		}
 	}
