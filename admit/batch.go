@@ -52,6 +52,7 @@ type Batch struct {
 	Again     int64     // repeats of links in Keys
 	asset     bool      // the link being added is a part of the page
 	anywhere  bool      // parts that are added may be out of scope
+	unguarded bool      // the guards for links do not hold
 	fresh     []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
 	dates     []date    // of Keys, ascending
 	Traced    []drum.Key
@@ -117,6 +118,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	}
 	b.Rec = weburl.Record{Depth: depth, Found: now.Unix(), Flags: flags}
 	b.vias, b.origin, b.via, b.page, b.anywhere = 0, nil, via, pageURL, false
+	b.unguarded = false
 	if len(via) > 0 {
 		b.Rec.SetVia(via, b.p.Hasher.URLKey(via))
 		b.origin = via[:len(via)-len(weburl.Split(via).Path)+1]
@@ -167,6 +169,10 @@ const maxAssetSteps = 8
 // PartsAnywhere says that the parts that are added from now on may be out of scope, if Policy.RenderParts is set: they
 // are those of a rendered page, or of a style sheet of one.
 func (b *Batch) PartsAnywhere() { b.anywhere = b.p.RenderParts }
+
+// Unguarded says that the guards for links (urlrule.Rules.Judge) do not hold for what is added from now on, as for
+// seeds.
+func (b *Batch) Unguarded() { b.unguarded = true }
 
 // AddAsset adds a link to a part of the page, such as an image.
 func (b *Batch) AddAsset(url []byte) {
@@ -297,7 +303,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	case ruling == scope.Undecided && !site.inScope && !(b.asset && b.anywhere):
 		return ^verdict(state.CountLinksScope), ""
 	}
-	if b.Rec.Flags&weburl.FlagSeed == 0 {
+	if b.Rec.Flags&weburl.FlagSeed == 0 && !b.unguarded {
 		if f, refused := b.guard(url[len(site.origin)-1:]); refused {
 			return f, ""
 		}

@@ -94,7 +94,7 @@ type earlierFeed struct {
 // take adds a URL, unless this crawl would not take a link to it.
 func (f *earlierFeed) take(u *export.Fetched) error {
 	f.url, _ = f.c.links.URLRules.AppendRewritten(f.url[:0], u.URL)
-	f.batch.Start(nil, nil, 0, 0, f.now)
+	f.begin()
 	if verdict, _ := f.batch.Admit(f.url); verdict < 0 {
 		return nil
 	}
@@ -115,6 +115,13 @@ func (f *earlierFeed) take(u *export.Fetched) error {
 		return nil
 	}
 	return f.send()
+}
+
+// begin begins a batch. Guards hold for links, and a crawl that follows none is to leave out what is on its list.
+func (f *earlierFeed) begin() {
+	if f.batch.Start(nil, nil, 0, 0, f.now); f.c.links.SeedsOnly {
+		f.batch.Unguarded()
+	}
 }
 
 // choose says what becomes of a URL: this crawl fetches it if it finds it, else it waits for the visit that visits
@@ -160,7 +167,7 @@ func (f *earlierFeed) send() error {
 		f.c.Hook("earlier")
 		for i := range f.waiting {
 			u, b := &f.waiting[i], f.batch
-			b.Start(nil, nil, 0, 0, f.now)
+			f.begin()
 			b.Rec.Reason, b.Rec.Visits = uint8(state.ReasonEarlier), u.Visits
 			b.Add(u.URL)
 			if err := f.c.seen.SendLinks(b, tx); err != nil {

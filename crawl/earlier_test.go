@@ -204,12 +204,14 @@ func TestSinceKnownList(t *testing.T) {
 		w, fs := newKnownWorld(), memfs.New(*seedFlag)
 		one := w.options(t, fs, "a", "")
 		one.Limits.MaxPages = 40
+		one.Admission.SeedLines = append(one.Admission.SeedLines, "http://k.test/a.jpg")
 		mustRun(t, t.Context(), one)
 		first := w.asked()
 		w.again = true
 		mustRun(t, t.Context(), w.options(t, fs, "b", options.KnownSkip, "a"))
 		second := w.asked()
 		list := w.options(t, fs, "c", options.KnownSkip, "a", "b")
+		list.Admission.URLRules.SkipExtensions = []string{"jpg"} // of links, and not of a list
 		list.Order.Strategy = strategy.Snapshot
 		list.Admission.SeedLines = []string{"http://k.test/more"}
 		for _, path := range slices.Concat(first, second) {
