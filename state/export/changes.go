@@ -266,7 +266,7 @@ func (f *feed) erasures() error {
 			targets = append(targets, "")
 		}
 		for n, target := range targets {
-			v := visit{at: r.Time.UnixMilli()}
+			v := visit{at: r.Ended.UnixMilli()} // a request may have waited, and --since may lie between
 			v.texts[visitURL], v.texts[visitReason] = []byte(strings.TrimPrefix(target, "url:")), []byte(r.Reason)
 			if v.at < f.since {
 				continue

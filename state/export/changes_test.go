@@ -264,6 +264,26 @@ func TestExportChangesErased(t *testing.T) {
 	})
 }
 
+// TestExportChangesErasedLate: the row of an erasure has the time at which its pages were gone, not that of its
+// request.
+func TestExportChangesErasedLate(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		web, fs := newLivingWeb(), memfs.New(*testworld.Seed)
+		opt := livingOptions(t, web, fs)
+		opt.Limits.MaxTime = time.Hour
+		crawltest.MustRun(t, t.Context(), opt)
+		asked := time.Now()
+		_, err := erase.Run(erase.Options{FS: fs, Dirs: opt.Disk.Dirs, Reason: "asked", RAMBytes: 64 << 20,
+			Source: erase.Source{URLs: []string{"http://a.test/often"}},
+			Now:    func() time.Time { now := time.Now(); time.Sleep(time.Hour); return now }})
+		must(t, err)
+		rows, _ := changesOf(t, fs, &opt, export.Options{Since: asked.Add(30 * time.Minute)})
+		if len(rows) != 1 || rows[0].Change != "erased" || rows[0].URL != "http://a.test/often" {
+			t.Errorf("since half an hour after the request: %+v", rows)
+		}
+	})
+}
+
 // TestExportChangesToken: tokens that are cut, changed, of another crawl, or of a later checkpoint are refused.
 func TestExportChangesToken(t *testing.T) {
 	testworld.NotShort(t)
