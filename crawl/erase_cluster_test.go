@@ -2,11 +2,15 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/cluster/mem"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -107,10 +111,7 @@ func TestEraseOutbox(t *testing.T) {
 		if before["via of a URL"] == 0 {
 			t.Fatalf("nothing waits for the other node: %v", before)
 		}
-		if _, err := erase.Run(erase.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Reason: "a test",
-			Source: erase.Source{Hosts: []string{host}}}); err != nil {
-			t.Fatal(err)
-		}
+		eraseWithCuts(t, opt, host)
 		if after := leftIn(t, opt, host); len(after) > 0 {
 			t.Errorf("left in the outbox: %v, before: %v", after, before)
 		}
@@ -136,6 +137,31 @@ func ownHost(c *testCluster) (host string) {
 		}
 	}
 	return host
+}
+
+// eraseWithCuts erases a host from a stopped node. The power fails or the process is killed now and then meanwhile.
+func eraseWithCuts(t *testing.T, o *Options, host string) {
+	t.Helper()
+	fs, rng := o.Disk.FS.(*memfs.FS), rand.New(rand.NewPCG(*seedFlag, 11))
+	for cuts := 0; ; cuts++ {
+		if fs.CrashAfter(1 + rng.IntN(60)); cuts == 20 {
+			fs.CrashAfter(0)
+		}
+		_, err := erase.Run(erase.Options{FS: fs, Dirs: o.Disk.Dirs, Reason: "a test",
+			Source: erase.Source{Hosts: []string{host}}})
+		if err == nil && cuts == 20 {
+			o.Disk.FS = fs
+			return
+		}
+		if err != nil && !errors.Is(err, disk.ErrCrashed) {
+			t.Fatalf("after %d cuts: %v", cuts, err)
+		}
+		if rng.IntN(2) == 0 {
+			fs = fs.Crash()
+		} else {
+			fs = fs.Kill()
+		}
+	}
 }
 
 // leftIn counts what a proof finds of a host in outboxes, by kind.
