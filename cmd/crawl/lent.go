@@ -65,6 +65,9 @@ func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) 
 	if o.Output.WARCDict, err = c.readDict(); err != nil {
 		return nil, term.Usage(err)
 	}
+	if err := errors.Join(c.openStore(&o), c.openBackup(&o)); err != nil {
+		return nil, err
+	}
 	hideSecrets(&o, a)
 	if _, err := c.readRules(o.Admission.Env); err != nil {
 		return nil, err
