@@ -68,6 +68,14 @@ var ofMachine = []judged{
 		condition.Slow, condition.Warn, "Directories /d3, /d4 (device 8:48) transfer 11 MB/s, the others 140 MB/s."},
 	{"low disk", func(s *snap) { s.Dirs = []snapshot.Dir{{Path: "/d1", Free: 15 << 20, KeepFree: 10 << 20}} },
 		condition.Working, condition.Warn, "/d1 has 15 MiB left; fetching pauses at 10 MiB."},
+	{"late backup", func(s *snap) {
+		s.Backup = snapshot.Backup{On: true, Place: "/b", Number: 3, Late: true, Time: now.Add(-13 * time.Hour),
+			Failing: "no route"}
+	}, condition.Working, condition.Bad, "The last backup in /b is 13 h old: no route."},
+	{"no backup", func(s *snap) { s.Backup = snapshot.Backup{On: true, Place: "/b", Late: true} }, condition.Working,
+		condition.Bad, "There is no backup in /b yet: it is under way."},
+	{"failed backup", func(s *snap) { s.Backup = snapshot.Backup{On: true, Failing: "no route"} }, condition.Working,
+		condition.Warn, "The last attempt to make a backup failed: no route."},
 	{"drains", func(s *snap) { s.Draining = true }, condition.Working, condition.Warn, "drains"},
 	{"paused", silent(snapshot.WaitOperator, "paused"), condition.Waiting, condition.Warn, "paused"},
 	{"paused a moment ago", func(s *snap) { s.Wait.Kind = snapshot.WaitOperator }, condition.Waiting, condition.Warn,
