@@ -100,7 +100,7 @@ func ofStructures(s *snap) []value {
 		{"backup_copied_bytes", "Bytes that the backups of this run have copied", s.Backup.Copied},
 		{"backup_held_files", "Files that the backup under way keeps from being deleted", s.Backup.Held},
 		{"backup_failing", "1 while backups fail", min(1, len(s.Backup.Failing))},
-		{"backup_late", "1 if the crawl has changed and its newest backup is older than twice --backup-every", s.Backup.Late},
+		{"backup_late", "1 if the crawl has changed since a backup older than twice --backup-every", s.Backup.Late},
 		{"backup_faults", "Failed attempts to make a backup in this run", s.Backup.Faults},
 		{"store_objects", "Files in the object store as of the last checkpoint (--out s3://…)", s.Uploads.Objects},
 		{"store_files", "Files that the object store accepted in this run", s.Uploads.Files},
