@@ -11,6 +11,9 @@ type Restored struct {
 	Backup int64  `json:"backup"` // number
 	Gen    uint64 `json:"gen"`    // checkpoint that it has
 	Time   int64  `json:"time"`   // of the restore, Unix seconds
+	// Open are the names, without suffix, of the output files that were not finished then. An object store may have
+	// files of these names, which the lost machine finished later.
+	Open []string `json:"open,omitempty"`
 }
 
 // maxLineage bounds the names of a lineage. A backup place whose last backup is of an older name is refused.

@@ -501,7 +501,9 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 	u.mu.Lock()
 	was := u.uploads[key]
 	u.mu.Unlock()
-	if err := u.uploader.Put(ctx, key, file, v.sums, was, func(now objstore.Upload) { u.note(key, now) }); err != nil {
+	up := u.uploader
+	up.Replace = u.replaces(v.name)
+	if err := up.Put(ctx, key, file, v.sums, was, func(now objstore.Upload) { u.note(key, now) }); err != nil {
 		return err
 	}
 	u.note(key, objstore.Upload{})
@@ -513,6 +515,13 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 		u.opt.Log.Info("the object store accepts files again")
 	}
 	return nil
+}
+
+// replaces reports whether a volume replaces objects of its name: it was open in the backup from which the crawl was
+// restored. The lost machine has put what it finished. Its later pages are fetched again.
+func (u *Uploads) replaces(name string) bool {
+	m := u.saved.Manifest
+	return m != nil && m.Restored != nil && slices.Contains(m.Restored.Open, name)
 }
 
 // note keeps the state of an upload for the next checkpoint.

@@ -89,6 +89,9 @@ func (b *Backup) refresh(ctx context.Context, m *state.Manifest) error {
 	case last != nil && last.Lineage != "" && !slices.Contains(m.Lineage, last.Lineage):
 		return fmt.Errorf("%w: backup %d in %s was made by a copy of this crawl that was restored or changed "+
 			"elsewhere; give another place", ErrElsewhere, last.Number, b.opt.Place)
+	case last != nil && last.Lineage == m.LineageName() && last.Gen > m.Gen:
+		return fmt.Errorf("%w: backup %d in %s has checkpoint %d, but the crawl has only %d: its directories were set "+
+			"back; give another place, or restore the backup", ErrElsewhere, last.Number, b.opt.Place, last.Gen, m.Gen)
 	}
 	lineage := m.LineageName()
 	if lineage == "" {
@@ -107,8 +110,8 @@ func (b *Backup) refresh(ctx context.Context, m *state.Manifest) error {
 			return err
 		}
 	}
-	b.done = readPartial(ctx, b.opt.Place, lineage)
-	return nil
+	b.done, err = readPartial(ctx, b.opt.Place, lineage)
+	return err
 }
 
 // Last returns the newest backup; nil if the place has none.
@@ -300,7 +303,7 @@ func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	return &h, nil
 }
 
-// forget takes the backups out of next that are too many, or from before an erasure, and notes the objects that then
+// forget takes the backups out of next that are too many, from before an erasure, or have lost their list, and notes the objects that then
 // have no name. now is the list of the newest backup.
 func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 	last := *next.last()
@@ -315,16 +318,22 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	named := map[string]bool{}
+	named, whole := map[string]bool{}, kept[:0:0]
 	for i := range kept[:len(kept)-1] {
 		l, err := readList(ctx, b.opt.Place, &kept[i])
+		if damaged(err) || errors.Is(err, fs.ErrNotExist) { // nobody can restore it
+			gone = append(gone, kept[i])
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		whole = append(whole, kept[i])
 		for _, p := range l.Packs {
 			named[p.Name] = true
 		}
 	}
+	kept = append(whole, last)
 	for _, p := range now.Packs {
 		named[p.Name] = true
 	}

@@ -327,3 +327,42 @@ func TestBucket(t *testing.T) {
 		testworld.CheckBalanced(t, l.fs, l.opt.Disk.Dirs)
 	})
 }
+
+// TestRestoreWithStore: the lost machine has finished and put a file that was open at the backup. The restored crawl
+// replaces it, and ends.
+func TestRestoreWithStore(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		pages := &objtest.Bucket{}
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) {
+			o.Limits.MaxPages = 300
+			crawltest.WithStore(o, pages)
+		})
+		l.opt.Backup.Every = time.Second
+		crawltest.MustRun(t, t.Context(), l.opt)
+		r := l.restore()
+		if len(r.Manifest.Restored.Open) == 0 {
+			t.Fatalf("no file was open: %+v", r.Manifest.Restored)
+		}
+		l.opt.Backup, l.opt.Limits.MaxPages = nil, 400
+		crawltest.MustRun(t, t.Context(), l.opt)
+		testworld.CheckBalanced(t, l.fs, l.opt.Disk.Dirs)
+	})
+}
+
+// TestSetBack: a crawl whose directories were set back to an earlier checkpoint is refused: its files have other bytes
+// under the same names.
+func TestSetBack(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 60 })
+		store := &objtest.Bucket{}
+		crawltest.WithBackup(&l.opt, backup.Bucket(store, objstore.Place{Bucket: "b"}), time.Millisecond)
+		crawltest.MustRun(t, t.Context(), l.opt)
+		early := l.fs.Fork(1)
+		l.opt.Limits.MaxPages = 120
+		crawltest.MustRun(t, t.Context(), l.opt)
+		l.fs, l.opt.Disk.FS = early, early
+		if _, err := crawl.Run(t.Context(), l.opt); !errors.Is(err, backup.ErrElsewhere) {
+			t.Errorf("a crawl that was set back is backed up: %v", err)
+		}
+	})
+}

@@ -85,6 +85,8 @@ func (g *gatherer) state() error {
 			g.whole(file, true)
 		case end > 0:
 			g.add(file, File{size: end, ranges: []drum.Range{{N: end}}})
+		default: // its bytes were written after the checkpoint, if it exists
+			g.empty(file)
 		}
 	})
 }
@@ -167,6 +169,15 @@ func (g *gatherer) whole(file string, absent bool) {
 		f.ranges = []drum.Range{{N: size}}
 	}
 	g.add(file, f)
+}
+
+// empty adds a file of which the checkpoint names no byte, if it exists.
+func (g *gatherer) empty(file string) {
+	if _, err := g.saved.Set.FS.Size(file); err == nil {
+		g.add(file, File{})
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		g.err = cmp.Or(g.err, err)
+	}
 }
 
 func (g *gatherer) looseFile(file string) { g.add(file, File{Loose: true}) }

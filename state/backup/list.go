@@ -252,18 +252,22 @@ func readList(ctx context.Context, p Place, h *Head) (*list, error) {
 	return decodeList(name, data)
 }
 
-// readPartial reads the list of a backup that was interrupted; nil if there is none that can be read: then its packs
-// are copied again.
-func readPartial(ctx context.Context, p Place, lineage string) *list {
+// readPartial reads the list of a backup that was interrupted; nil if there is none of this lineage, or a damaged one:
+// then its packs are copied again, under the same names. So after another error nothing may be put: the partial list
+// would then name other bytes.
+func readPartial(ctx context.Context, p Place, lineage string) (*list, error) {
 	data, err := p.Get(ctx, partialName, maxListBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	l, err := decodeList(p.String()+"/"+partialName, data)
-	if err != nil || l.Lineage != lineage {
-		return nil
+	if damaged(err) || err == nil && l.Lineage != lineage {
+		return nil, nil
 	}
-	return l
+	return l, err
 }
 
 func listName(number int64, lineage string) string {

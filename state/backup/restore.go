@@ -12,7 +12,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
 	"drumbeat/state"
+	"drumbeat/warc"
+	"drumbeat/warc/outfile"
 )
 
 // markerName is the file that a directory has while a restore writes it. A crawl refuses such a directory, which has
@@ -255,7 +258,11 @@ func (r *restorer) end(m *state.Manifest) error {
 		return err
 	}
 	m.NewLineage(lineage)
-	m.Restored = &state.Restored{Backup: r.head.Number, Gen: m.Gen, Time: time.Now().Unix()}
+	open, err := openOutput(m)
+	if err != nil {
+		return err
+	}
+	m.Restored = &state.Restored{Backup: r.head.Number, Gen: m.Gen, Time: time.Now().Unix(), Open: open}
 	data, err := state.EncodeManifest(m)
 	if err != nil {
 		return err
@@ -286,6 +293,33 @@ func (r *restorer) end(m *state.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// openOutput returns the names of the output files that a manifest has as not finished.
+func openOutput(m *state.Manifest) (names []string, err error) {
+	var all []outfile.Volume
+	pages, err := state.Part[warc.State](m, state.NameWARC)
+	if err != nil {
+		return nil, err
+	}
+	if pages != nil {
+		all = pages.Files.Volumes
+	}
+	for _, name := range []string{state.NameCrawlLog, state.NameSeedLog, state.NameRobotsLog} {
+		st, err := state.Part[crawllog.State](m, name)
+		if err != nil {
+			return nil, err
+		}
+		if st != nil {
+			all = append(all, st.Files.Volumes...)
+		}
+	}
+	for i := range all {
+		if !all[i].Closed {
+			names = append(names, all[i].Name)
+		}
+	}
+	return names, nil
 }
 
 // place is a piece of a pack and its file.
