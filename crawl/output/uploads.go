@@ -517,17 +517,6 @@ func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 	return nil
 }
 
-// note keeps the state of an upload for the next checkpoint.
-func (u *Uploads) note(key string, now objstore.Upload) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if now.ID == "" {
-		delete(u.uploads, key)
-	} else {
-		u.uploads[key] = now
-	}
-}
-
 // name enters the files of a volume into the queue of objects.
 func (u *Uploads) name(v *volume) error {
 	u.run.Hook("there")

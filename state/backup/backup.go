@@ -303,8 +303,8 @@ func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	return &h, nil
 }
 
-// forget takes the backups out of next that are too many, from before an erasure, or have lost their list, and notes the
-// objects that then have no name. now is the list of the newest backup.
+// forget takes the backups out of next that are too many, from before an erasure, or have lost their list. It notes
+// the objects that then have no name. now is the list of the newest backup.
 func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 	last := *next.last()
 	var gone, kept []Head
