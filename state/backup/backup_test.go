@@ -367,3 +367,25 @@ func TestSetBack(t *testing.T) {
 		}
 	})
 }
+
+// TestLostList: an old backup whose list is lost does not stop later ones, and is forgotten.
+func TestLostList(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 300 })
+		l.opt.Backup.Every = time.Second
+		crawltest.MustRun(t, t.Context(), l.opt)
+		before, err := backup.Backups(t.Context(), l.place())
+		must(t, err)
+		if len(before.Backups) != backup.DefaultKeep {
+			t.Fatalf("%d backups", len(before.Backups))
+		}
+		must(t, l.fs.Remove("place/"+before.Backups[1].Name))
+		l.opt.Limits.MaxPages = 500
+		crawltest.MustRun(t, t.Context(), l.opt)
+		after, err := backup.Backups(t.Context(), l.place())
+		must(t, err)
+		if after.Backups[len(after.Backups)-1].Number == before.Backups[2].Number {
+			t.Errorf("no later backup: %+v", after.Backups)
+		}
+	})
+}
