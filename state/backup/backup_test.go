@@ -173,6 +173,20 @@ func TestRestoreCuts(t *testing.T) {
 	})
 }
 
+// TestRestoreNeedsSpace: a restore into a disk that is too small writes nothing.
+func TestRestoreNeedsSpace(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
+		l := newLife(t, *testworld.Seed, func(o *crawl.Options) { o.Limits.MaxPages = 60 })
+		crawltest.MustRun(t, t.Context(), l.opt)
+		small := memfs.New(1)
+		small.SetCapacity(100_000)
+		_, err := backup.Restore(t.Context(), backup.RestoreOptions{Place: l.place(), FS: small, Dirs: []string{"r0", "r1"}})
+		if !errors.Is(err, state.ErrIncompatible) || small.Used() > 1000 {
+			t.Errorf("%v; %d bytes were written", err, small.Used())
+		}
+	})
+}
+
 // TestPlaceOfAnother: a crawl does not write to the place of another crawl, nor to one that a restored copy of it uses.
 func TestPlaceOfAnother(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
@@ -197,10 +199,14 @@ func (l *list) check() error {
 	return nil
 }
 
-// plainPath reports whether a name of a list stays below its directory.
+// plainPath reports whether a name of a list stays below its directory, and is one that a crawl has.
 func plainPath(name string) bool {
-	return fs.ValidPath(name) && name != "." && len(name) < 4096
+	top, _, _ := strings.Cut(name, "/")
+	return fs.ValidPath(name) && len(name) < 4096 && slices.Contains(tops[:], top)
 }
+
+// tops are the first parts of the names of files that a backup has.
+var tops = [...]string{"state", "warc", "log", state.HistoryName, state.ErasedDir, "seeds.txt", "watch.txt"}
 
 // readLatest returns what a place has; an empty Latest if it has nothing.
 func readLatest(ctx context.Context, p Place) (*Latest, error) {

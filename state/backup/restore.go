@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
@@ -146,9 +147,35 @@ func (r *restorer) take() error {
 		if err := r.usable(dir); err != nil {
 			return err
 		}
+		if err := r.fits(dir); err != nil {
+			return err
+		}
 		if err := disk.WriteFileAtomic(r.opt.FS, path.Join(dir, markerName), r.marker()); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// fits returns an error if a directory has less space than its files take. A restore that continues has some of them.
+func (r *restorer) fits(dir string) error {
+	need := int64(0)
+	for i := range r.list.Files {
+		f := &r.list.Files[i]
+		if dirs := map[string][]string{inState: r.opt.Dirs, inOut: r.opt.Out}[f.In]; dirs[f.Dir] != dir {
+			continue
+		}
+		for _, p := range f.Pieces {
+			need += p.N
+		}
+	}
+	free, _, err := r.opt.FS.Space(dir)
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	if _, err := r.opt.FS.Size(path.Join(dir, markerName)); err != nil && free < need {
+		return state.Incompatible("backup: %s has %s free, and its files take %s", dir, human.Bytes(free),
+			human.Bytes(need))
 	}
 	return nil
 }
