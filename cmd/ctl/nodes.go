@@ -94,7 +94,8 @@ func targetOf(fields []string, dir string) (t target, err error) {
 	case len(t.name) > mostNodeName || strings.ContainsFunc(t.name, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 	}):
-		return t, fmt.Errorf("the name %q: want at most %d letters, digits, hyphens, underscores and dots", t.name, mostNodeName)
+		return t, fmt.Errorf("the name %q: want at most %d letters, digits, hyphens, underscores and dots", t.name,
+			mostNodeName)
 	case len(fields) == 1:
 		return t, fmt.Errorf("node %s has no place: want a URL and a token file, or a directory", t.name)
 	case !isURL && len(fields) > 2:

@@ -180,7 +180,8 @@ func TestRestoreNeedsSpace(t *testing.T) {
 		crawltest.MustRun(t, t.Context(), l.opt)
 		small := memfs.New(1)
 		small.SetCapacity(100_000)
-		_, err := backup.Restore(t.Context(), backup.RestoreOptions{Place: l.place(), FS: small, Dirs: []string{"r0", "r1"}})
+		_, err := backup.Restore(t.Context(), backup.RestoreOptions{Place: l.place(), FS: small,
+			Dirs: []string{"r0", "r1"}})
 		if !errors.Is(err, state.ErrIncompatible) || small.Used() > 1000 {
 			t.Errorf("%v; %d bytes were written", err, small.Used())
 		}
