@@ -254,10 +254,10 @@ func TestOperations(t *testing.T) {
 				t.Errorf("%s without token: %d %s", op.ID, code, body)
 			}
 		}
-		code, body := r.ask(op.Method, ex[0], ex[1], r.withToken)
-		if op.ID == "erase" && code == http.StatusUnprocessableEntity && strings.Contains(string(body), "cluster") {
-			continue // TestErase has a crawl of one node
+		if op.ID == "erase" {
+			continue // the crawl rests meanwhile; see TestErase
 		}
+		code, body := r.ask(op.Method, ex[0], ex[1], r.withToken)
 		var v any
 		if err := json.Unmarshal(body, &v); code != http.StatusOK || err != nil {
 			t.Errorf("%s: %d %v %s", op.ID, code, err, body)
