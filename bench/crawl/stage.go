@@ -109,7 +109,7 @@ var partOfStage = map[string]crawlStage{
 	"slots": stageCrawler, "slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler,
 	"names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,
 	"render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore,
-	"walk": stageCrawler, "watchlist": stageCrawler,
+	"walk": stageCrawler, "watchlist": stageCrawler, "backup": stageStore,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.
