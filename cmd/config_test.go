@@ -19,11 +19,11 @@ var configured = []string{"crawl", "demo", "plan", "bot-page"}
 // examples are values of flags without a default, by placeholder, as in a configuration file.
 var examples = map[string]string{
 	"URL":  `"https://s3.example"`,
-	"PLACE": `"/mnt/backups"`, "FILE": `"a file"`, "DIR": `"a, \\ \" dir"`, "SIZE": `"5MiB"`, "DURATION": `"7m0s"`, "N": "7",
+	"FILE": `"a file"`, "DIR": `"a, \\ \" dir"`, "SIZE": `"5MiB"`, "DURATION": `"7m0s"`, "N": "7",
 	"HOST:PORT": `"192.0.2.1:53"`, "auto|ws://HOST:PORT": `"ws://127.0.0.1:9222"`, "CIDR": `"10.0.0.0/8"`,
 	"PREFIX": `"64:ff9b:1::/96"`, "PORT": "8053", "PORTS": `"8000-8010"`, "WHO": `"you@example.org"`,
 	"TEXT": `"a text"`, "MAIL": `"a@example.org"`, "LIST": `"session"`, "NAME": `"Asia/Tokyo"`, "ADDR": `":8080"`,
-	"CMD": `"cat 'a b'"`, "NODE": `"2"`,
+	"CMD": `"cat 'a b'"`, "NODE": `"2"`, "PLACE": `"/mnt/backups"`,
 }
 
 // parseConfig parses a command with a configuration file.
