@@ -72,7 +72,7 @@ func TestClusterPage(t *testing.T) {
 		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
 		p.until("the page shows the nodes", "document.querySelectorAll('#nodes tr').length === 4")
 		p.until("the page shows the sums", "document.querySelector('#sum tr').cells.length === 12 && "+
-			"document.querySelector('#sum').textContent.includes('90,600,000')")
+			"document.querySelector('#sum').textContent.replace(/\\s/g, '').includes('90600000')")
 		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+
 			quote(look.shows)+")")
 		p.until("the page shows leases",

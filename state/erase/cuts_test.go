@@ -87,7 +87,11 @@ func TestCuts(t *testing.T) {
 					t.Errorf("%d operations: %+v", ops, rep.Record)
 				}
 				rng := rand.New(rand.NewPCG(*testworld.Seed, 7))
-				step := testworld.LongOr(1, max(1, ops/25))
+				cuts := 25
+				if testing.Short() {
+					cuts = 2
+				}
+				step := testworld.LongOr(1, max(1, ops/cuts))
 				for cut := 1 + rng.IntN(step); cut <= ops; cut += step {
 					cutOnce(t, w, src, before, gone, cut, rng)
 				}

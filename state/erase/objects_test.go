@@ -234,6 +234,7 @@ func testStore(t *testing.T, w *world) {
 // TestStoreRequests: the process is killed before or after each request to the store. The same command ends the
 // erasure.
 func TestStoreRequests(t *testing.T) {
+	testworld.NotShort(t)
 	for name, make := range map[string]func(t *testing.T) *world{"half stored": halfStored,
 		"versions": func(t *testing.T) *world { return storedIn(t, &objtest.Bucket{Keeps: true}) }} {
 		t.Run(name, func(t *testing.T) {

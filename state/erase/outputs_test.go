@@ -351,6 +351,7 @@ func TestOutputs(t *testing.T) {
 
 // TestOutputsEmpty: all rows and lines of outputs go. A run that was killed after that ends, and so does another one.
 func TestOutputsEmpty(t *testing.T) {
+	testworld.NotShort(t)
 	testworld.InBubble(t, func(t *testing.T) {
 		w := mirrored(t)
 		w.addOutputs(t)
