@@ -233,13 +233,17 @@ func (c *crawler) awaitSpace(ctx context.Context, rest time.Duration) error {
 func (c *crawler) endAgain(ctx context.Context, rest time.Duration) (*Result, error) {
 	c.extraction.Finish(ctx)
 	c.node.End(ctx)
-	if c.uploads.Waits() { // and makes a checkpoint
+	behind := c.backups.Behind(c.Manifest)
+	if c.uploads.Waits() || behind { // and makes a checkpoint
 		if err := c.restoreRAM(); err != nil {
 			return nil, err
 		}
 	}
 	if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
 		return nil, err
+	}
+	if behind {
+		c.backups.Finish(ctx, c.Manifest.Done)
 	}
 	if rest > 0 { // the write that found no space came after the last checkpoint
 		return c.result(StopDone)

@@ -25,6 +25,7 @@ type Options struct {
 	Every          time.Duration
 	Keep           int   // backups to keep; 0: backup.DefaultKeep
 	BytesPerSecond int64 // at which files are read; 0: no bound
+	PackBytes      int   // as of package backup
 }
 
 // backupRAM is one pack, its list, and the list of the backup before: those of some 10^5 files.
@@ -118,7 +119,7 @@ func remote(p backup.Place) bool {
 // open reads what the place has.
 func (k *Keeper) open(ctx context.Context, m *state.Manifest) error {
 	b, err := backup.Open(ctx, backup.Options{Place: k.opt.Place, Keep: k.opt.Keep,
-		BytesPerSecond: k.opt.BytesPerSecond, Program: k.program}, m)
+		BytesPerSecond: k.opt.BytesPerSecond, PackBytes: k.opt.PackBytes, Program: k.program}, m)
 	if err != nil {
 		return err
 	}
@@ -278,6 +279,13 @@ func (k *Keeper) pinned(ctx context.Context, save func() error) (*backup.Job, *b
 		return nil, nil, nil
 	}
 	return k.job, k.backup, k.failed
+}
+
+// Behind reports whether a crawl that was over before this run has no backup of its end.
+func (k *Keeper) Behind(m *state.Manifest) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.opt != nil && (k.backup == nil || k.backup.Last() == nil || k.backup.Last().Gen < m.Gen)
 }
 
 // Finish makes the last backup of a crawl that is over, after its last checkpoint. done says why it is over; "": it is

@@ -39,6 +39,7 @@ type Options struct {
 	Keep int
 	// BytesPerSecond bounds the rate at which files are read; 0: no bound.
 	BytesPerSecond int64
+	PackBytes      int    // size of packs; 0: 16 MiB, which is the most
 	Program        string // version of the program
 }
 
@@ -53,6 +54,8 @@ type Backup struct {
 	done    *list // packs and pieces of attempts that were interrupted; nil: none
 	figures figures
 
+	// strays are packs that attempts put and that no list names; they are deleted after the next backup.
+	strays    []string
 	uncleaned error // of a deletion
 }
 
@@ -68,6 +71,9 @@ func (b *Backup) Figures() (total, copied int64) {
 func Open(ctx context.Context, opt Options, m *state.Manifest) (*Backup, error) {
 	if opt.Keep == 0 {
 		opt.Keep = DefaultKeep
+	}
+	if opt.PackBytes <= 0 || opt.PackBytes > packBytes {
+		opt.PackBytes = packBytes
 	}
 	b := &Backup{opt: opt}
 	if err := b.refresh(ctx, m); err != nil {
@@ -106,12 +112,48 @@ func (b *Backup) refresh(ctx context.Context, m *state.Manifest) error {
 	}
 	b.base, b.done = nil, nil
 	if last != nil && last.Lineage == lineage {
-		if b.base, err = readList(ctx, b.opt.Place, last); err != nil {
+		b.base, err = readList(ctx, b.opt.Place, last)
+		if damaged(err) || errors.Is(err, fs.ErrNotExist) { // the next backup copies everything
+			b.base, err = &list{Lineage: lineage, NextPack: last.NextPack}, nil
+		}
+		if err != nil {
 			return err
 		}
 	}
-	b.done, err = readPartial(ctx, b.opt.Place, lineage)
-	return err
+	part, err := readPartial(ctx, b.opt.Place)
+	if err != nil {
+		return err
+	}
+	if part != nil && part.Lineage == lineage {
+		b.done = part
+	}
+	b.strays = append(b.strays, strays(m, last, part)...)
+	return nil
+}
+
+// strays returns the packs that attempts of earlier lineages may have put since the newest backup: those of the partial
+// list, and as many more as are put between two of them. An erasure begins a lineage, so they may have erased pages.
+func strays(m *state.Manifest, last *Head, part *list) (names []string) {
+	from := max(0, len(m.Lineage)-2) // without a backup, those of the lineage before
+	if last != nil {
+		from = slices.Index(m.Lineage, last.Lineage)
+	}
+	for _, lineage := range m.Lineage[from : len(m.Lineage)-1] {
+		next := int64(0)
+		if last != nil && last.Lineage == lineage {
+			next = last.NextPack
+		}
+		if part != nil && part.Lineage == lineage && part.NextPack > next {
+			next = part.NextPack
+			for _, p := range part.Packs {
+				names = append(names, p.Name)
+			}
+		}
+		for n := range int64(partialEvery) {
+			names = append(names, packName(next+n, lineage))
+		}
+	}
+	return names
 }
 
 // Last returns the newest backup; nil if the place has none.
@@ -266,13 +308,18 @@ func (b *Backup) putPartial(ctx context.Context, l *list) {
 // finish puts the list, names it, and deletes what nothing names any more.
 func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	j.list.Files = slices.DeleteFunc(j.list.Files, func(f listed) bool { return f.Size == absent })
-	j.list.drop()
+	for _, name := range j.list.drop() { // put by an attempt whose files are gone
+		if b.base == nil || !slices.ContainsFunc(b.base.Packs, func(p pack) bool { return p.Name == name }) {
+			b.strays = append(b.strays, name)
+		}
+	}
 	data, err := j.list.encode()
 	if err != nil {
 		return nil, err
 	}
 	h := Head{Number: 1, Lineage: j.list.Lineage, Erasures: j.m.Erasures, Gen: j.m.Gen, Time: j.m.Time,
-		Sum: xxhash.Sum64(data), Copied: j.copied, Files: len(j.list.Files)}
+		Sum: xxhash.Sum64(data), Copied: j.copied, Files: len(j.list.Files),
+		NextPack: j.list.NextPack}
 	for i := range j.list.Files {
 		for _, p := range j.list.Files[i].Pieces {
 			h.Bytes += p.N
@@ -298,7 +345,7 @@ func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	if err := b.retry(ctx, func() error { return putLatest(ctx, b.opt.Place, &next) }); err != nil {
 		return nil, err
 	}
-	b.latest = &next
+	b.latest, b.strays = &next, nil
 	b.clean(ctx)
 	return &h, nil
 }
@@ -315,7 +362,7 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 			kept = append(kept, h)
 		}
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 && len(b.strays) == 0 {
 		return nil
 	}
 	named, whole := map[string]bool{}, kept[:0:0]
@@ -348,6 +395,12 @@ func (b *Backup) forget(ctx context.Context, next *Latest, now *list) error {
 				named[name] = true
 				next.Delete = append(next.Delete, name)
 			}
+		}
+	}
+	for _, name := range b.strays {
+		if !named[name] {
+			named[name] = true
+			next.Delete = append(next.Delete, name)
 		}
 	}
 	next.Backups = kept
@@ -401,8 +454,8 @@ func damaged(err error) bool {
 	return errors.As(err, &corrupt)
 }
 
-// drop leaves out the packs that no file needs.
-func (l *list) drop() {
+// drop leaves out the packs that no file needs, and returns their names.
+func (l *list) drop() (names []string) {
 	to, used := make([]int, len(l.Packs)), make([]bool, len(l.Packs))
 	for i := range l.Files {
 		for _, p := range l.Files[i].Pieces {
@@ -414,6 +467,8 @@ func (l *list) drop() {
 		if used[i] {
 			to[i] = len(kept)
 			kept = append(kept, l.Packs[i])
+		} else {
+			names = append(names, l.Packs[i].Name)
 		}
 	}
 	l.Packs = kept
@@ -423,6 +478,7 @@ func (l *list) drop() {
 			p.Pack = to[p.Pack]
 		}
 	}
+	return names
 }
 
 // cover returns the pieces that have bytes of the ranges, without those in dead packs, and the ranges that no piece

@@ -59,7 +59,11 @@ func newLife(t *testing.T, seed uint64, change func(o *crawl.Options)) *life {
 func (l *life) on(fs *memfs.FS) {
 	l.fs, l.opt.Disk.FS = fs, fs
 	crawltest.WithBackup(&l.opt, l.place(), 3*time.Second)
+	l.opt.Backup.PackBytes = packBytes
 }
+
+// packBytes is the size of packs: these small crawls have many.
+const packBytes = 32 << 10
 
 func (l *life) place() backup.Place { return backup.Directory(l.fs, "place") }
 

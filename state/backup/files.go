@@ -171,7 +171,7 @@ func (g *gatherer) whole(file string, absent bool) {
 	g.add(file, f)
 }
 
-// empty adds a file of which the checkpoint names no byte, if it exists.
+// empty adds an empty file for one that exists, and whose bytes the checkpoint does not name.
 func (g *gatherer) empty(file string) {
 	if _, err := g.saved.Set.FS.Size(file); err == nil {
 		g.add(file, File{})

@@ -58,6 +58,7 @@ type Head struct {
 	Bytes    int64  `json:"bytes"`              // of the files, without gaps
 	Copied   int64  `json:"copied"`             // of them, bytes that no earlier backup had
 	Files    int    `json:"files"`
+	NextPack int64  `json:"next_pack"` // as in the list
 }
 
 // Latest is what a place has.
@@ -258,10 +259,10 @@ func readList(ctx context.Context, p Place, h *Head) (*list, error) {
 	return decodeList(name, data)
 }
 
-// readPartial reads the list of a backup that was interrupted; nil if there is none of this lineage, or a damaged one:
-// then its packs are copied again, under the same names. So after another error nothing may be put: the partial list
-// would then name other bytes.
-func readPartial(ctx context.Context, p Place, lineage string) (*list, error) {
+// readPartial reads the list of a backup that was interrupted; nil if there is none, or a damaged one: then its packs are
+// copied again, under the same names. So after another error nothing may be put: the partial list would then name other
+// bytes.
+func readPartial(ctx context.Context, p Place) (*list, error) {
 	data, err := p.Get(ctx, partialName, maxListBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -270,7 +271,7 @@ func readPartial(ctx context.Context, p Place, lineage string) (*list, error) {
 		return nil, err
 	}
 	l, err := decodeList(p.String()+"/"+partialName, data)
-	if damaged(err) || err == nil && l.Lineage != lineage {
+	if damaged(err) {
 		return nil, nil
 	}
 	return l, err

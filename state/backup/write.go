@@ -114,10 +114,10 @@ func (w *writer) copyLoose(fsys disk.FS, t *task) error {
 // add copies a range of a file.
 func (w *writer) add(f disk.File, at int, r drum.Range) error {
 	if w.buf == nil {
-		w.buf = make([]byte, 0, packBytes)
+		w.buf = make([]byte, 0, w.b.opt.PackBytes)
 	}
 	for r.N > 0 {
-		n := min(r.N, int64(packBytes-len(w.buf)))
+		n := min(r.N, int64(cap(w.buf)-len(w.buf)))
 		off := len(w.buf)
 		w.buf = w.buf[:off+int(n)]
 		for done := int64(0); done < n; {
@@ -136,7 +136,7 @@ func (w *writer) add(f disk.File, at int, r drum.Range) error {
 		w.b.figures.copied.Add(n)
 		w.j.copied += n
 		r.Off, r.N = r.Off+n, r.N-n
-		if len(w.buf) == packBytes {
+		if len(w.buf) == cap(w.buf) {
 			if err := w.flush(); err != nil {
 				return err
 			}
