@@ -30,11 +30,13 @@ func TestBackupCommands(t *testing.T) {
 	wantExit(t, term.ExitDone, "restored backup 1", "restore", "--from="+place, "--dir="+d)
 	wantExit(t, term.ExitDone, "balanced", "audit", "--deep", d)
 	wantExit(t, term.ExitDirectory, "is inside", append(slices.Clone(args), "--backup="+d+"/b")...)
-	out, _ := wantExit(t, term.ExitDone, "", append(args, "--backup="+place)...)
-	if latest, _ := wantExit(t, term.ExitDone, "", "backup", "list", "--from="+place); latest == "" || out == "" {
-		t.Errorf("the backups are %q", latest)
-	}
+	wantExit(t, term.ExitDone, "1 backup made in this run", append(slices.Clone(args), "--backup="+place)...)
+	wantExit(t, term.ExitDone, "\n2 ", "backup", "list", "--from="+place)
 	wantExit(t, term.ExitDone, "balanced", "audit", "--deep", d)
+	wantExit(t, term.ExitDone, "restored backup 2", "restore", "--from="+place, "--dir="+dir+"/whole")
+	again := slices.Clone(args)
+	again[slices.Index(again, "--dir="+d)] = "--dir=" + dir + "/whole"
+	wantExit(t, term.ExitDone, "finished", again...)
 	for _, pack := range globbed(t, place+"/packs/*") {
 		data := readFile(t, pack)
 		must(t, os.WriteFile(pack, []byte(data[:len(data)-1]), 0o600))
