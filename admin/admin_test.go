@@ -19,11 +19,13 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/backups"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/state/audit"
+	"drumbeat/state/backup"
 )
 
 var longRuns = flag.Bool("long", false, "run the long form of each test")
@@ -235,8 +237,16 @@ func (r *rig) examples() map[string][2]string {
 // TestOperations calls each operation of the table: changes need the token, and each answer is as the OpenAPI
 // description says.
 func TestOperations(t *testing.T) {
-	r := newRig(t, func(o *crawl.Options, _ *Options) { inCluster(t, o, 1) })
+	place := t.TempDir()
+	r := newRig(t, func(o *crawl.Options, _ *Options) {
+		inCluster(t, o, 1)
+		o.Backup = &backups.Options{Place: backup.Directory(disk.OS(), place), Every: time.Hour}
+	})
 	r.await("pages", func() bool { return r.requests() > 100 })
+	r.await("a backup", func() bool {
+		b := get[Status](r, "/api/v1/status").Backup
+		return b != nil && b.Number == 1 && b.Place == place && b.Bytes > 0 && !b.Time.IsZero()
+	})
 	schemas := OpenAPI("test")["components"].(object)["schemas"].(object)
 	examples := r.examples()
 	order := slices.Clone(operations)

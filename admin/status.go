@@ -92,6 +92,13 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 	if e := &snap.Erasures; e.Waiting > 0 || !e.Since.IsZero() {
 		out.Erasures = &Erasures{e.Waiting, e.Refused, e.Why, e.Since, e.Step}
 	}
+	if b := &snap.Backup; b.On {
+		out.Backup = &Backup{Place: b.Place, Number: b.Number, Bytes: b.Bytes, Total: b.Total, Copied: b.Done,
+			Late: b.Late, Failing: b.Failing}
+		if b.Number > 0 {
+			out.Backup.Time = b.Time.UTC()
+		}
+	}
 	space(out, snap)
 	return out
 }

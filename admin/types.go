@@ -47,6 +47,7 @@ type Status struct {
 	Checkpoint   Checkpoint       `json:"checkpoint"`
 	Model        Model            `json:"model"`
 	Erasures     *Erasures        `json:"erasures,omitempty" doc:"Missing if no request to erase pages waits."`
+	Backup       *Backup          `json:"backup,omitempty" doc:"Missing without --backup."`
 	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
 }
 
@@ -396,6 +397,18 @@ type Erasures struct {
 	Why     string    `json:"why,omitempty" doc:"Why one of them could not."`
 	Since   time.Time `json:"since,omitzero" doc:"When the crawl paused for them."`
 	Step    string    `json:"step,omitempty" doc:"Progress of the erasure."`
+}
+
+// Backup describes the backups of the crawl.
+type Backup struct {
+	Place   string    `json:"place"`
+	Number  int64     `json:"number" doc:"Of the newest backup; 0: none yet."`
+	Time    time.Time `json:"time,omitzero" doc:"Of its checkpoint."`
+	Bytes   int64     `json:"bytes" doc:"Of its files."`
+	Total   int64     `json:"total" doc:"Bytes that the backup under way, or else the last one, has to copy."`
+	Copied  int64     `json:"copied" doc:"Of these, bytes copied."`
+	Late    bool      `json:"late" doc:"The crawl has changed since a backup older than twice --backup-every."`
+	Failing string    `json:"failing,omitempty" doc:"The last error, while attempts fail."`
 }
 
 // Erase is a request to erase pages.

@@ -97,10 +97,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.Model.Measured > 0 {
 		row("model", "URLseen: %.1f %s, %.1f predicted", s.Model.Measured, s.Model.Unit, s.Model.Predicted)
 	}
-	if c := s.Checkpoint; c.Number > 0 {
-		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)),
-			human.Seconds(c.Stall))
-	}
+	printSaved(row, s)
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
 	}
@@ -110,6 +107,19 @@ func printStatus(out io.Writer, s *admin.Status) {
 			text += fmt.Sprintf("; %d could not be carried out: %s", e.Refused, e.Why)
 		}
 		row("erase", "%s", text)
+	}
+}
+
+// printSaved prints what is safe: the last checkpoint, and the newest backup.
+func printSaved(row func(name, format string, args ...any), s *admin.Status) {
+	if c := s.Checkpoint; c.Number > 0 {
+		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)),
+			human.Seconds(c.Stall))
+	}
+	if b := s.Backup; b != nil && b.Number > 0 {
+		row("backup", "number %d in %s, %s ago", b.Number, b.Place, human.Duration(time.Since(b.Time)))
+	} else if b != nil {
+		row("backup", "none in %s yet", b.Place)
 	}
 }
 

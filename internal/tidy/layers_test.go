@@ -194,8 +194,9 @@ var layers = map[string]layer{
 	"state/report": {30, []string{"state/condition", "state/explain", "state/history", "state/report/page",
 		"state/sitereport", "state/snapshot", "state", "disk", "internal/human"}},
 
-	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/figures", "crawl/operate",
-		"state/snapshot", "state/condition", "state/audit", "state/changes", "state/erase", "state/explain",
+	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/backups", "crawl/figures", "crawl/operate",
+		"state/snapshot", "state/condition", "state/audit", "state/backup", "state/changes", "state/erase",
+		"state/explain",
 		"state/history", "state", "disk", "cluster", "fetch", "internal/bug", "internal/ports", "star",
 		"internal/human"}},
 

@@ -89,7 +89,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestStrays: a backup is killed before it can name its packs, and pages are erased. The next backup deletes these packs.
+// TestStrays: a backup is killed before it can name its packs, and pages are erased. The next backup deletes the packs.
 func TestStrays(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		l := stoppedLife(t)

@@ -259,9 +259,9 @@ func readList(ctx context.Context, p Place, h *Head) (*list, error) {
 	return decodeList(name, data)
 }
 
-// readPartial reads the list of a backup that was interrupted; nil if there is none, or a damaged one: then its packs are
-// copied again, under the same names. So after another error nothing may be put: the partial list would then name other
-// bytes.
+// readPartial reads the list of a backup that was interrupted; nil if there is none, or a damaged one: then its packs
+// are copied again, under the same names. So after another error nothing may be put: the partial list would then name
+// other bytes.
 func readPartial(ctx context.Context, p Place) (*list, error) {
 	data, err := p.Get(ctx, partialName, maxListBytes)
 	if errors.Is(err, fs.ErrNotExist) {
