@@ -18,18 +18,23 @@ import (
 	"drumbeat/weburl"
 )
 
+// controlled returns a web of PLDs with two hosts each, and a cluster of nodes that have a Control.
+func controlled(t *testing.T, nodes, plds int) (*simweb.Web, *testCluster) {
+	web := smallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError, o.Robots.RedirectHost = plds, 2*plds, 900, 0, 0, 0
+	})
+	return web, newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
+		o.Observe.Control = &Control{}
+	})
+}
+
 // TestEraseCluster: each node of a cluster takes the same request while all crawl, rests, erases its part, and
 // continues. The host gets no further request, also from a node that has links to it in its outbox. All accounts
 // balance.
 func TestEraseCluster(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError, o.Robots.RedirectHost = 12, 24, 900, 0, 0, 0
-		})
-		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-			o.Observe.Control = &Control{}
-		})
+		web, c := controlled(t, 3, 12)
 		defer c.close()
 		end := c.begin(t.Context())
 		for node := range c.options {
@@ -82,12 +87,7 @@ func TestEraseCluster(t *testing.T) {
 func TestEraseOutbox(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError, o.Robots.RedirectHost = 6, 12, 900, 0, 0, 0
-		})
-		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-			o.Observe.Control = &Control{}
-		})
+		web, c := controlled(t, 2, 6)
 		defer c.close()
 		ctx, stop := context.WithCancel(t.Context())
 		end := c.begin(ctx)

@@ -44,19 +44,25 @@ func askedAfter(w *tinyWeb, n int) (urls []string) {
 	return urls
 }
 
+// watched80 crawls a world, and then the 80 URLs of a list.
+func watched80(t *testing.T) (w *tinyWeb, fs *memfs.FS, opt Options, list string) {
+	w, fs = watchWorld(), memfs.New(*seedFlag)
+	opt = watchOptions(t, w, fs, "")
+	opt.Order.Watch = ""
+	mustRun(t, t.Context(), opt)
+	opt.Order.Watch = watchCopy
+	list = watchList80()
+	must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(list)))
+	mustRun(t, t.Context(), opt)
+	return w, fs, opt, list
+}
+
 // TestWatchErased: after an erasure the same list asks for nothing, whether its lines are blanked or it was written
 // again as it was. Another list asks for what was not erased; the crawl log has the others.
 func TestWatchErased(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		w, fs := watchWorld(), memfs.New(*seedFlag)
-		opt := watchOptions(t, w, fs, "")
-		opt.Order.Watch = ""
-		mustRun(t, t.Context(), opt)
-		opt.Order.Watch = watchCopy
-		list := watchList80()
-		must(t, disk.WriteFileAtomic(fs, watchCopy, []byte(list)))
-		mustRun(t, t.Context(), opt)
+		w, fs, opt, list := watched80(t)
 		must(t, eraseWatched(fs, "http://w.test/q3", "http://w.test/q39"))
 		blanked, err := disk.ReadFile(fs, watchCopy)
 		must(t, err)
@@ -94,14 +100,7 @@ func TestWatchErased(t *testing.T) {
 func TestWatchEraseKilled(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		w, first := watchWorld(), memfs.New(*seedFlag)
-		opt := watchOptions(t, w, first, "")
-		opt.Order.Watch = ""
-		mustRun(t, t.Context(), opt)
-		opt.Order.Watch = watchCopy
-		list := watchList80()
-		must(t, disk.WriteFileAtomic(first, watchCopy, []byte(list)))
-		mustRun(t, t.Context(), opt)
+		w, first, opt, list := watched80(t)
 		before, ops := len(w.Pages("")), 0
 		rng := rand.New(rand.NewPCG(*seedFlag, 8))
 		erased := func(fs *memfs.FS, cut int) bool {
