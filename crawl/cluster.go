@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/node"
 	"drumbeat/crawl/strategy"
+	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/polite"
 	"drumbeat/queue"
@@ -138,7 +139,7 @@ func (c *crawler) openNode(m *state.Manifest) error {
 		return nil
 	}
 	c.links.Table, c.links.Node = c.opt.Cluster.Table, c.opt.Cluster.Node
-	if err := c.node.Open(m, c.links); err != nil {
+	if err := errors.Join(c.openLoads(m), c.node.Open(m, c.links)); err != nil {
 		return err
 	}
 	of := *c.opt.Cluster // the caller's
@@ -149,6 +150,26 @@ func (c *crawler) openNode(m *state.Manifest) error {
 			"crawl: --budget supporters needs the links of all PLDs, but a node of a cluster has only its own: %w",
 			state.ErrIncompatible)
 	}
+	return nil
+}
+
+// openLoads begins to count the loads of slots. A checkpoint without them is of an earlier version, or was repaired.
+func (c *crawler) openLoads(m *state.Manifest) error {
+	l := new(cluster.Loads)
+	switch {
+	case m == nil:
+	case m.Loads.Len == 0:
+		l.Since = time.Now().Unix()
+	default:
+		data, err := disk.ReadTail(c.Set, m.Loads)
+		if err != nil {
+			return err
+		}
+		if l, err = cluster.DecodeLoads(data); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: %w", m.Gen, err)
+		}
+	}
+	c.Accounts.CountLoads(l)
 	return nil
 }
 

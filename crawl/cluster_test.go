@@ -173,6 +173,7 @@ func TestCluster(t *testing.T) {
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 			defer c.close()
 			c.check(c.run(t.Context()))
+			c.checkLoads(true)
 			edges := c.edges()
 			if one == nil {
 				one = edges
@@ -376,6 +377,7 @@ func (c *testCluster) checkCuts() (doubled int) {
 		rep.Above.Records() != 0 {
 		c.t.Errorf("audit of all nodes: %v, %+v", err, rep)
 	}
+	c.checkLoads(true)
 	if fetched != int64(want.Fetched) {
 		c.t.Errorf("the nodes have fetched %d URLs, want %d", fetched, want.Fetched)
 	}

@@ -193,6 +193,7 @@ func (c *testCluster) moved(fs disk.FS, first, last, from, to int) {
 		checkBalanced(c.t, fs, c.options[i].Disk.Dirs)
 		checkDeep(c.t, &c.options[i])
 	}
+	c.checkLoads(false)
 	c.auditedTogether(fs)
 }
 

@@ -45,6 +45,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 		}
 		audited()
 		c.check(c.run(t.Context()))
+		c.checkLoads(true)
 		audited()
 	})
 }

@@ -54,6 +54,12 @@ func (c *crawler) inRAM() []checkpoint.Copy {
 			}
 			return encoded(nil, c.traps.AppendHosts)
 		}),
+		tail("loads of slots", func(m m) ref { return &m.Loads }, func() encode {
+			if l := c.Accounts.Loads(); l != nil {
+				return encoded(nil, l.Append)
+			}
+			return nil
+		}),
 		tail("enqueued URLs", func(m m) ref { return &m.Orders },
 			func() encode { return records(c.orders.Freeze()) }),
 		tail("random walk", func(m m) ref { return &m.Walk }, func() encode {

@@ -68,6 +68,7 @@ type Manifest struct {
 	Sketches disk.Ref                   `json:"sketches"`          // distinct hosts and servers
 	Scope    disk.Ref                   `json:"scope"`             // sites that redirects of seeds added to the scope
 	Traps    disk.Ref                   `json:"traps,omitzero"`    // trap scores of hosts
+	Loads    disk.Ref                   `json:"loads,omitzero"`    // cluster.Loads of a node of a cluster
 	Orders   disk.Ref                   `json:"orders,omitzero"`   // enqueued URLs, see Order
 	Renders  disk.Ref                   `json:"renders,omitzero"`  // pages that are being rendered, encoded like RAM
 	Walk     disk.Ref                   `json:"walk,omitzero"`     // the random walk (package walk)
@@ -237,6 +238,7 @@ const (
 	NameSketches = "sketches"
 	NameScope    = "scope"
 	NameTraps    = "traps"
+	NameLoads    = "loads"
 	NameOrders   = "orders"
 	NameRenders  = "renders"
 	NameWalk     = "walk"

@@ -3,6 +3,7 @@ package account
 import (
 	"sync"
 
+	"drumbeat/cluster"
 	"drumbeat/state"
 )
 
@@ -10,8 +11,9 @@ import (
 // accounts feed the progress display, and `audit` compares each file with them. For URLs that have ended,
 // the accounts are the only record. It is safe for concurrent use.
 type Accounts struct {
-	mu sync.Mutex // guards s; held for a few additions only
-	s  state.Accounts
+	mu    sync.Mutex // guards s and loads; held for a few additions only
+	s     state.Accounts
+	loads *cluster.Loads // nil: a crawl of one node
 }
 
 // Apply adds what tx has recorded, under one hold of the mutex, and empties tx.
@@ -51,6 +53,9 @@ func (a *Accounts) Apply(tx *Tx) {
 		if m.from == state.PlaceDeferred {
 			a.s.Deferred[m.was]--
 		}
+	}
+	if a.loads != nil {
+		a.addLoads(tx)
 	}
 	a.s.Names.Merge(tx.named)
 	if tx.dirty {

@@ -69,6 +69,7 @@ type Tx struct {
 	TLS     string  // what is wrong with TLS, for the log of a refused URL
 
 	moves     []move
+	fetched   []fetched  // for the loads by slot
 	named     weburl.Sum // keys of new host and PLD names
 	counts    [state.NumCounters]int64
 	dirty     bool
@@ -150,7 +151,7 @@ func (tx *Tx) NewName(key uint64) { tx.named.Add(key) }
 
 // Reset empties tx for its next use.
 func (tx *Tx) Reset() {
-	tx.moves, tx.named, tx.TLS, tx.Late = tx.moves[:0], weburl.Sum{}, "", nil
+	tx.moves, tx.fetched, tx.named, tx.TLS, tx.Late = tx.moves[:0], tx.fetched[:0], weburl.Sum{}, "", nil
 	if tx.dirty {
 		tx.counts = [state.NumCounters]int64{}
 		tx.dirty, tx.hasStatus, tx.failed = false, false, state.ReasonNone

@@ -104,6 +104,7 @@ func (s *Stage) commit(tx *account.Tx, w *Worker, page *arrival, is Found, now t
 		return err
 	}
 	key := s.saved.Hasher.URLKey(rec.URL)
+	tx.Fetched(key, is.Page, resp.BytesRead)
 	if s.gone(rec, resp, key) {
 		if err := s.content.Gone(rec.URL); err != nil {
 			return err

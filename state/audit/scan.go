@@ -413,7 +413,7 @@ func (x *Scanner) scanRAM() error {
 		}},
 		{state.NameDelays, m.Delays, nothing}, {state.NameSketches, m.Sketches, nothing},
 		{state.NameScope, m.Scope, nothing}, {state.NameTraps, m.Traps, nothing},
-		{state.NameRenders, m.Renders, nothing}, {state.NameWalk, m.Walk, nothing},
+		{state.NameLoads, m.Loads, nothing}, {state.NameRenders, m.Renders, nothing}, {state.NameWalk, m.Walk, nothing},
 	} {
 		if _, err := x.tail(s.name, s.ref, s.each); err != nil {
 			return err

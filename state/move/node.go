@@ -36,6 +36,7 @@ type node struct {
 	health        []health.Entry   // of the next state, like the two below
 	delays, traps []byte           // coded
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
+	counted       cluster.Loads    // of the slots, of the next state
 
 	scopes   []uint64 // keys of sites from messages
 	taken    map[int]cluster.Taken

@@ -3,6 +3,7 @@ package move
 import (
 	"fmt"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/health"
@@ -17,9 +18,12 @@ import (
 )
 
 // tails divides the manifest's data of hosts: health, delays and trap scores. Delays of servers stay, and are
-// copied to the nodes that get slots.
+// copied to the nodes that get slots. Loads go with their slots.
 func (m *mover) tails(n *node) error {
 	set := n.saved.Set
+	if err := m.counted(n); err != nil {
+		return err
+	}
 	hosts, err := disk.ReadTail(set, n.m.Hosts)
 	if err != nil {
 		return err
@@ -67,6 +71,29 @@ func (m *mover) tails(n *node) error {
 	return nil
 }
 
+// counted divides the loads of slots. Those that a node gets may count from a later time than its own: then all do.
+func (m *mover) counted(n *node) error {
+	l := &cluster.Loads{Since: n.shadow.Next.Time} // an earlier version has counted nothing
+	if n.m.Loads.Len > 0 {
+		data, err := disk.ReadTail(n.saved.Set, n.m.Loads)
+		if err == nil {
+			l, err = cluster.DecodeLoads(data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for slot := range l.Slots {
+		m.nodes[m.next.Table.OwnerOf(slot)].counted.Slots[slot].Add(l.Slots[slot])
+	}
+	for _, to := range m.nodes {
+		if to == n || to.loads[n.number] {
+			to.counted.Since = max(to.counted.Since, l.Since)
+		}
+	}
+	return nil
+}
+
 // waits divides the tuples that wait in the stores of a node.
 func (m *mover) waits(n *node) error {
 	olds, err := n.old()
@@ -101,6 +128,7 @@ func (m *mover) text(n *node, aux []byte, unique bool) error {
 		return to.add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux})
 	}
 	n.before[state.PlaceUnstreamed].Add(key)
+	to.counted.Slots[weburl.SlotOf(key)].Add(cluster.Load{Known: 1, Waiting: 1}) // URLseen would pass it on now
 	return to.arrive(key, &rec, n.partOf(&rec), false)
 }
 
@@ -334,7 +362,8 @@ func (m *mover) inRAM(n *node) error {
 	for _, s := range []struct {
 		at   *disk.Ref
 		data []byte
-	}{{&next.Hosts, health.DumpHosts(n.health)}, {&next.Delays, n.delays}, {&next.Traps, n.traps}} {
+	}{{&next.Hosts, health.DumpHosts(n.health)}, {&next.Delays, n.delays}, {&next.Traps, n.traps},
+		{&next.Loads, n.counted.Append(nil)}} {
 		if *s.at, err = tails.Write(0, s.data); err != nil {
 			return err
 		}

@@ -399,6 +399,8 @@ func meaning(name string) string {
 		return "; sites that redirects of seeds added to --scope are out of scope"
 	case state.NameTraps:
 		return "; the trap scores of hosts start again"
+	case state.NameLoads:
+		return "; the loads of slots (cluster balance) count from now on"
 	case state.NameRender, state.NameRenders:
 		return "; these pages stay without rendering"
 	case state.NameOrdered:

@@ -45,8 +45,8 @@ func NewShadow(r *state.Saved, m *state.Manifest, ramBytes int64) (*Shadow, erro
 // CopyTails copies the tails that the manifest itself refers to.
 func (w *Shadow) CopyTails() error {
 	n := &w.Next
-	for _, ref := range []*disk.Ref{&n.RAM, &n.Jobs, &n.Delays, &n.Hosts, &n.Sketches, &n.Scope, &n.Traps, &n.Orders,
-		&n.Renders, &n.Walk} {
+	for _, ref := range []*disk.Ref{&n.RAM, &n.Jobs, &n.Delays, &n.Hosts, &n.Sketches, &n.Scope, &n.Traps, &n.Loads,
+		&n.Orders, &n.Renders, &n.Walk} {
 		var err error
 		if *ref, err = w.CopyRef(*ref); err != nil {
 			return err

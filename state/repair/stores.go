@@ -243,7 +243,7 @@ func (w *repair) remakeRAM() error {
 		ref  *disk.Ref
 	}{{state.NameJobs, &w.Next.Jobs}, {state.NameDelays, &w.Next.Delays}, {state.NameHosts, &w.Next.Hosts},
 		{state.NameSketches, &w.Next.Sketches}, {state.NameScope, &w.Next.Scope},
-		{state.NameTraps, &w.Next.Traps}, {state.NameRenders, &w.Next.Renders},
+		{state.NameTraps, &w.Next.Traps}, {state.NameLoads, &w.Next.Loads}, {state.NameRenders, &w.Next.Renders},
 		{state.NameWalk, &w.Next.Walk}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
