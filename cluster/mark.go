@@ -216,6 +216,8 @@ type Intake struct {
 	Incarnation uint64 `json:"life,omitempty"` // how often this node was resynced
 	// By sender: the incarnation whose messages and marks are taken; nil: all 0.
 	Incarnations []uint64 `json:"lives,omitempty"`
+	// By node: identity of the replacement that began its incarnation (Bound); this node's own is that of its own.
+	Identities []uint64 `json:"identities,omitempty"`
 	// By sender: records counted in Taken that the node lost when it was set back; nil: none.
 	Lost []Totals `json:"lost,omitempty"`
 }

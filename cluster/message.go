@@ -75,6 +75,9 @@ func (t *Totals) Sub(o Totals) {
 	t.Edges.Remove(o.Edges)
 }
 
+// negative reports whether untrusted totals have a number below 0.
+func (t *Totals) negative() bool { return t.Links.N < 0 || t.Edges.N < 0 }
+
 func (t *Totals) append(dst []byte) []byte {
 	for _, s := range [...]weburl.Sum{t.Links, t.Edges} {
 		dst = binary.LittleEndian.AppendUint64(dst, s.Hi)

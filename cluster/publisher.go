@@ -38,6 +38,7 @@ type Publisher struct {
 	unread         int // version of a message that the receiver did not read; 0: none; of Run
 	mark           atomic.Pointer[Mark]
 	resendRequests uint64 // of the last mark that was seen
+	incarnation    uint64 // of that mark
 	connects       uint64 // State.Connects when the last resend began
 
 	flight  []inFlight // the oldest first; of Run
@@ -85,6 +86,10 @@ func (p *Publisher) Mark(m *Mark) {
 	p.mark.Store(m)
 	p.Wake()
 }
+
+// Void forgets the receiver's mark: the receiver lost its directories, and continues from older ones. The caller holds
+// the transaction lock exclusively. From then on nothing is dropped until the next Mark.
+func (p *Publisher) Void() { p.mark.Store(nil) }
 
 // Figures returns the number of published messages, and the number of resends.
 func (p *Publisher) Figures() (published, resends int64) { return p.published.Load(), p.resends.Load() }
@@ -195,9 +200,12 @@ func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
 // gap reports whether the receiver missed messages, or the connection broke, since the last resend.
 func (p *Publisher) gap() (found bool) {
 	if m := p.mark.Load(); m != nil {
+		if m.Incarnation > p.incarnation { // it lacks messages that it once had
+			p.incarnation, found = m.Incarnation, true
+		}
 		if want := m.ResendRequests[p.Outbox.opt.From]; want != p.resendRequests {
 			// A gap that no retry fills stops the receiver, which ends in a resend, too.
-			p.resendRequests, found = want, !p.excused
+			p.resendRequests, found = want, found || !p.excused
 		}
 	}
 	if c := p.Transport.State().Connects; c != p.connects {
@@ -223,6 +231,10 @@ func (p *Publisher) drop() (dropped bool, _ error) {
 	for all := false; !all; {
 		var doubt error // it has changed nothing, and an error of a transaction is final
 		err := p.Transact(func() (err error) {
+			if p.mark.Load() == nil { // Void
+				all = true
+				return nil
+			}
 			all, err = p.Outbox.Taken(t.Number, t.Totals)
 			if back := (*SetBackError)(nil); p.Doubt != nil && errors.As(err, &back) {
 				doubt, err = err, nil
@@ -347,8 +359,9 @@ func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
 // send hands a message to the transport. resend marks a resend: the transport must not drop it as a
 // duplicate, since it may have lost the original.
 func (p *Publisher) send(ctx context.Context, data []byte, number uint64, resend string) {
-	from, to := p.Outbox.opt.From, p.Outbox.opt.To
-	result := p.Transport.Publish(ctx, to, from, fmt.Sprintf("%d-%d%s", from, number, resend), data)
+	o := &p.Outbox.opt
+	// Crawl has the incarnation, and another incarnation gives the number to other records.
+	result := p.Transport.Publish(ctx, o.To, o.From, fmt.Sprintf("%d-%x-%d%s", o.From, o.Crawl, number, resend), data)
 	p.flight = append(p.flight, inFlight{number, data, result})
 }
 

@@ -48,6 +48,9 @@ type Status struct {
 	Level string `json:"level,omitempty"`
 	Text  string `json:"text,omitempty"`
 
+	// The node does not run yet: drumbeat cluster replace waits for the others.
+	Replacing bool `json:"replacing,omitempty"`
+
 	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
 }
 

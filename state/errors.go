@@ -60,6 +60,9 @@ var ErrRepairing = errors.New("a repair of this crawl was interrupted; run drumb
 // ErrMoving means that a move of slots from or to this node is unfinished.
 var ErrMoving = errors.New("a move of slots was interrupted; run drumbeat cluster move again")
 
+// ErrReplacing means that a node does not have its place in the cluster yet.
+var ErrReplacing = errors.New("a replacement of this node was interrupted; run drumbeat cluster replace again")
+
 // Errors that the command turns into exit codes.
 var (
 	// ErrIncompatible means that the directory belongs to another crawl, has another format version, or

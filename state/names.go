@@ -24,6 +24,9 @@ const (
 // MoveName is the file of a move of slots between nodes that has not been carried out in this node.
 const MoveName = "state/MOVE"
 
+// ReplaceName is the file of a node that takes its place again from a backup (repair.Replace), until it has it.
+const ReplaceName = "state/REPLACE"
+
 // EraseName is the journal of an erasure under way (package erase), ErasedDir the directory of what is kept of the
 // erasures of a crawl, and EraseDir that of the work files.
 const (

@@ -146,7 +146,7 @@ func (s *Saved) PLDKey(host []byte) uint64 { return s.Hasher.PLDKey(s.Suffixes.P
 func (s *Saved) HostKey(host []byte) uint64 { return s.Hasher.HostKey(weburl.TrimDot(host)) }
 
 // RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, ErrMoving if
-// a move of slots is, and ErrErasing if an erasure is.
+// a move of slots is, ErrReplacing if a replacement of the node is, and ErrErasing if an erasure is.
 func (s *Saved) RefuseRepairing() error {
 	if err := s.RefuseErasing(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (s *Saved) RefuseRepairing() error {
 	if err := s.refuse(JournalName, ErrRepairing); err != nil {
 		return err
 	}
-	return s.RefuseMoving()
+	return errors.Join(s.RefuseMoving(), s.RefuseReplacing())
 }
 
 // RefuseErasing returns ErrErasing if an erasure is unfinished.
@@ -162,6 +162,9 @@ func (s *Saved) RefuseErasing() error { return s.refuse(EraseName, ErrErasing) }
 
 // RefuseMoving returns ErrMoving if a move of slots is unfinished.
 func (s *Saved) RefuseMoving() error { return s.refuse(MoveName, ErrMoving) }
+
+// RefuseReplacing returns ErrReplacing if this node does not have its place yet.
+func (s *Saved) RefuseReplacing() error { return s.refuse(ReplaceName, ErrReplacing) }
 
 // refuse returns why if a file exists.
 func (s *Saved) refuse(name string, why error) error {

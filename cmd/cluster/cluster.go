@@ -6,6 +6,8 @@
 // cluster move gives slots of some nodes to another (package state/move), with all nodes stopped, and replaces the
 // file.
 //
+// cluster replace restores the backup of a lost node, and takes its place while the others run (repair.Replace).
+//
 // The file has mode 0600, and nothing else replaces it: a crawl whose nodes have different tables would
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
 // refuses directories of another file, and stops when another node's mark has another table.
@@ -21,8 +23,8 @@
 // cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
 //
-// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit and move also
-// term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit, move and replace
+// also term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something
 // cannot be moved, and term.ExitDamage (5) for damage and a node that was set back; 1 for everything else, such as
 // accounts that do not balance, and of status for a cluster whose condition is bad.
 package cluster
@@ -50,6 +52,7 @@ type Command struct {
 	Permissions permissionsCmd `cmd:""`
 	Audit       auditCmd       `cmd:""`
 	Move        moveCmd        `cmd:""`
+	Replace     replaceCmd     `cmd:""`
 }
 
 type initCmd struct {

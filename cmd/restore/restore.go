@@ -72,8 +72,8 @@ func (c *Command) Run(a *term.App) error {
 		human.Counted(int64(r.Files), "file", "files"))
 	fmt.Fprintf(a.Stdout, "pages fetched since then are fetched again; the lost machine must not run any more\n")
 	if m.Frozen.Nodes > 0 {
-		fmt.Fprintf(a.Stdout, "node %d of a cluster: stop all nodes and resync them before it starts "+
-			"(drumbeat repair --resync)\n", m.Frozen.Node)
+		fmt.Fprintf(a.Stdout, "node %d of a cluster: run drumbeat cluster replace %[1]d before it starts\n",
+			m.Frozen.Node)
 	}
 	_, err = fmt.Fprintf(a.Stdout, "next: drumbeat audit %s, then the crawl's own command to resume\n",
 		strings.Join(dirs, " "))

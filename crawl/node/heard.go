@@ -28,6 +28,9 @@ func (h *heard) status(node int) *cluster.Status { return h.statuses[node].Load(
 // noteMark notes the mark of a node.
 func (h *heard) noteMark(m *cluster.Mark) { h.marks[m.Node].Store(m) }
 
+// forget forgets the mark of a node that was replaced.
+func (h *heard) forget(node int) { h.marks[node].Store(nil) }
+
 // noteStatus notes the status of a node.
 func (h *heard) noteStatus(st *cluster.Status) {
 	h.statuses[st.Node].Store(st)

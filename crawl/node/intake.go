@@ -41,6 +41,7 @@ type intake struct {
 	takenTo     []atomic.Uint64 // number of the last message taken from each node
 	requests    []atomic.Uint64 // by node, how often this one has asked it for a resend
 	last        []resendRequest // by node; of the goroutine "intake"
+	lives       []atomic.Uint64 // by node: in.IncarnationOf
 }
 
 // restore continues from the intake of a manifest, nil for a new crawl. links decides where records belong.
@@ -60,19 +61,36 @@ func (s *intake) restore(in *cluster.Intake, links *admit.Policy) error {
 		s.in = *in
 		s.in.Taken = slices.Clone(in.Taken) // the mark must not follow undurable changes
 	}
+	s.lives = make([]atomic.Uint64, n)
 	for node := range s.taken {
+		s.lives[node].Store(s.in.IncarnationOf(node))
 		s.takenTo[node].Store(s.in.Taken[node].Number)
 		s.taken[node].Store(s.in.Taken[node].Totals.Records())
 	}
 	return nil
 }
 
-// incarnationOf returns the incarnation of a node whose marks are taken. It is constant during a run.
+// incarnationOf returns the incarnation of a node whose marks are taken.
 func (s *intake) incarnationOf(node int) uint64 {
 	if node == s.opt.Node {
 		return s.in.Incarnation
 	}
-	return s.in.IncarnationOf(node)
+	return s.lives[node].Load()
+}
+
+// bind accepts a replacement of a node if it is of a later incarnation. The transaction lock is held exclusively.
+func (s *intake) bind(r *cluster.Replacement) (changed bool) {
+	if changed = s.in.Bind(r, s.opt.nodes()); changed {
+		s.lives[r.Node].Store(r.Incarnation)
+	}
+	return changed
+}
+
+// exchanged returns the accepted incarnation of a node, and what was taken from it.
+func (s *intake) exchanged(node int) (cluster.Bound, cluster.Taken) {
+	s.run.TxLock.RLock()
+	defer s.run.TxLock.RUnlock()
+	return s.in.BoundOf(node), s.in.Taken[node]
 }
 
 // freeze returns a copy of the intake, and the connection of its sequence. The transaction lock is held.
@@ -167,7 +185,7 @@ func (s *intake) takeAll(ctx context.Context, r cluster.Reader) error {
 // quarantine.
 func (s *intake) take(msg *cluster.Message) error {
 	h, err := cluster.ReadHeader(msg.Data)
-	verdict := cluster.Skip
+	verdict, life := cluster.Skip, uint64(0)
 	if err == nil && h.From != msg.From {
 		err = fmt.Errorf("crawl: %w: node %d has sent a message in the name of node %d", cluster.ErrMessage,
 			msg.From, h.From)
@@ -175,12 +193,13 @@ func (s *intake) take(msg *cluster.Message) error {
 	if err == nil {
 		s.run.TxLock.RLock()
 		verdict, err = s.in.Judge(&h, s.opt.Crawl, s.opt.Node)
+		life = s.in.IncarnationOf(h.From)
 		s.run.TxLock.RUnlock()
 	}
 	if err == nil && verdict == cluster.Take {
 		s.inlet.Reset()
 		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
-			return s.quarantineMessage(msg, &h, err)
+			return s.quarantineMessage(msg, &h, life, err)
 		}
 	}
 	back := (*cluster.SetBackError)(nil)
@@ -210,7 +229,7 @@ func (s *intake) take(msg *cluster.Message) error {
 	return s.run.Transact(func(tx *account.Tx) error {
 		s.run.Hook("intake")
 		s.in.Seq = msg.Seq
-		if verdict != cluster.Take {
+		if verdict != cluster.Take || s.in.IncarnationOf(h.From) != life { // its node was replaced meanwhile
 			tx.Nothing = true
 			return nil
 		}

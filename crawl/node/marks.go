@@ -32,6 +32,7 @@ type marks struct {
 	began     uint64        // number of the checkpoint that this run continues; 0 for a new crawl
 	disowns   []bool        // by node: noteDisowned; of the goroutine "watchmarks"
 	disowners atomic.Int32  // how many of disowns are true
+	taking    sync.Mutex    // held while a mark is judged and noted
 	listed    chan struct{} // closed when the broker's marks are known
 	once      sync.Once     // closes it
 
@@ -236,24 +237,34 @@ func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
 			continue
 		}
 		m.Revision = v.Revision
-		take, err := s.judgeMark(m)
-		if err != nil {
+		if err := s.take(m); err != nil {
 			return err
 		}
-		if !take {
-			continue
-		}
-		s.heard.noteMark(m)
-		s.end.check(m)
-		s.outs.mark(m)
-		s.run.WakeWatch.Raise()
 	}
+}
+
+// take judges a mark of another node, and notes it. The error is final.
+func (s *marks) take(m *cluster.Mark) error {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	take, err := s.judgeMark(m)
+	if !take {
+		return err
+	}
+	s.heard.noteMark(m)
+	s.end.check(m)
+	s.outs.mark(m)
+	s.run.WakeWatch.Raise()
+	return nil
 }
 
 // judgeMark decides whether to take a mark of another node. The error is final.
 func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 	switch {
 	case m.Node == s.opt.Node: // this node needs no mark of its own
+		if own := s.intake.incarnationOf(m.Node); m.Incarnation > own {
+			return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, errReplaced(m.Node, "another machine"))
+		}
 		return false, nil
 	case m.Incarnation < s.intake.incarnationOf(m.Node): // from before the node was set back, until it starts again
 		return false, nil

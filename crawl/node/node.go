@@ -15,8 +15,8 @@ import (
 )
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
-// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange", "config", "pages",
-// "status" and "watchstatus". All methods are safe for concurrent use after Start, unless they say otherwise.
+// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "exchange", "config",
+// "pages", "status" and "watchstatus". All methods are safe for concurrent use after Start, unless they say otherwise.
 type Node struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -35,6 +35,7 @@ type Node struct {
 	intake   *intake
 	shares   *pageShares
 	marks    *marks
+	replaced *replacements
 	statuses *statuses
 }
 
@@ -90,6 +91,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, shares: n.shares, wake: wakeMark, disowns: make([]bool, nodes),
 		listed: make(chan struct{})}
+	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
+		intake: n.intake, end: n.end, marks: n.marks}
 	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
 	return n
@@ -101,6 +104,7 @@ func (n *Node) Wire(others Others) {
 	if !n.On() {
 		return
 	}
+	n.replaced.checkpoints = others.Checkpoints
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
@@ -189,6 +193,7 @@ func (n *Node) Start(ctx context.Context) {
 	n.run.Start(ctx, "intake", n.intake.readStream)
 	n.run.Start(ctx, "marks", n.marks.put)
 	n.run.Start(ctx, "watchmarks", n.marks.watch)
+	n.run.Start(ctx, "replace", n.replaced.watch)
 	n.run.Start(ctx, "exchange", n.early.saveEarly)
 	n.run.Start(ctx, "config", n.config.keep)
 	n.run.Start(ctx, "pages", n.shares.share)

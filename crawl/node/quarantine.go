@@ -21,8 +21,9 @@ import (
 // wait at their senders, and so do all later messages of these senders.
 const quarantineMost = 256 << 20
 
-// quarantineMessage puts a message that is unreadable, because of why, into the quarantine.
-func (s *intake) quarantineMessage(msg *cluster.Message, h *cluster.Header, why error) error {
+// quarantineMessage puts a message that is unreadable, because of why, into the quarantine. life is the incarnation of
+// its node.
+func (s *intake) quarantineMessage(msg *cluster.Message, h *cluster.Header, life uint64, why error) error {
 	_, used := s.quarantine.Len()
 	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.QuarantineBytes, quarantineMost)
 	s.stuck[h.From] = full
@@ -49,7 +50,7 @@ func (s *intake) quarantineMessage(msg *cluster.Message, h *cluster.Header, why 
 	}
 	return s.run.Transact(func(tx *account.Tx) error {
 		s.in.Seq = msg.Seq
-		if full {
+		if full || s.in.IncarnationOf(h.From) != life {
 			tx.Nothing = true
 			return nil
 		}

@@ -205,6 +205,17 @@ func (r *restorer) usable(dir string) error {
 	return nil
 }
 
+// Holds reports whether directories have a crawl, restored to the end or not from here at all.
+func Holds(fsys disk.FS, dirs []string) bool {
+	for _, dir := range dirs {
+		if _, err := fsys.Size(path.Join(dir, markerName)); err == nil {
+			return false
+		}
+	}
+	m, err := disk.MatchIdentities(fsys, dirs, state.KindState)
+	return err == nil && len(m.New) == 0
+}
+
 // path returns where a file of the backup is written.
 func (r *restorer) path(f *listed) string {
 	if f.In == inOut {

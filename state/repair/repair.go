@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/human"
@@ -28,6 +29,8 @@ type Report struct {
 	Forgotten, Unnamed int64
 	// Links counts lost texts of links. URLs without other links to them are not found.
 	Links int64
+	// Lost are the links and edges that Replace has counted as lost.
+	Lost cluster.Totals
 	// Again counts texts of links added to URLseen again, because its results for them are lost.
 	Again int64
 	// Unseen counts keys that URLseen lacks and that can't be restored; their URLs may be fetched again.
@@ -54,6 +57,8 @@ type Options struct {
 	Others []audit.Node
 	// hook is called where tests simulate a crash.
 	hook func(place string)
+
+	replacing bool // of Replace
 }
 
 // Run repairs a stopped crawl so that its accounts balance and it can continue. It reads everything, as
@@ -116,7 +121,11 @@ func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error
 	opt.Repairing = true
 	r, m, err := audit.Open(&opt.Options)
 	if r != nil && r.Set.Len() > 0 {
-		if err := errors.Join(r.RefuseMoving(), r.RefuseErasing()); err != nil {
+		err := errors.Join(r.RefuseMoving(), r.RefuseErasing())
+		if !opt.replacing {
+			err = errors.Join(err, r.RefuseReplacing())
+		}
+		if err != nil {
 			return r, nil, err
 		}
 	}

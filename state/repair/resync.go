@@ -50,6 +50,23 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	if err != nil || rep.Finished {
 		return rep, err
 	}
+	w, err := newResync(&all, &opt, r, m, rep)
+	if err != nil {
+		return nil, err
+	}
+	if w.own.Cluster.Node == back {
+		err = w.planBack()
+	} else {
+		err = w.planOther()
+	}
+	if err != nil || opt.DryRun {
+		return rep, err
+	}
+	return rep, w.run()
+}
+
+// newResync audits the node in an opened crawl.
+func newResync(all *ResyncOptions, opt *Options, r *state.Saved, m *state.Manifest, rep *Report) (*resync, error) {
 	found, err := audit.BalanceSaved(r, m)
 	switch {
 	case err != nil:
@@ -62,21 +79,12 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	case found.Cluster.Table != all.File.Table.Sum() || found.Cluster.Nodes != all.File.Table.Nodes():
 		return nil,
 			refuseResync("the file of the cluster does not belong to the directories: the tables of owners differ")
-	case back < 0 || back >= found.Cluster.Nodes:
-		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", back, found.Cluster.Nodes-1)
+	case all.Back < 0 || all.Back >= found.Cluster.Nodes:
+		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", all.Back, found.Cluster.Nodes-1)
 	}
 	rep.Deep.Report = *found
-	w := &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster},
-		back: back, crawl: all.File.Key(), saved: r, m: m, opt: &opt, out: rep}
-	if w.own.Cluster.Node == back {
-		err = w.planBack()
-	} else {
-		err = w.planOther()
-	}
-	if err != nil || opt.DryRun {
-		return rep, err
-	}
-	return rep, w.run()
+	return &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster},
+		back: all.Back, crawl: all.File.Key(), saved: r, m: m, opt: opt, out: rep}, nil
 }
 
 func refuseResync(format string, args ...any) error {
@@ -127,7 +135,7 @@ func (w *resync) planBack() error {
 		if o == nil {
 			return refuseResync("the audit of node %d is needed (--taken), made while all nodes were stopped", node)
 		}
-		b, err := w.planPair(c, o)
+		b, err := w.planPair(&peer{Node: node, Incarnation: o.Incarnation, Pair: o.Pair(w.back)})
 		if err != nil {
 			return err
 		}
@@ -166,41 +174,57 @@ func check(from, to *audit.Cluster) error {
 	return err
 }
 
-// planPair decides the actions of the restored node c for node o. broken says that their accounts contradict
-// each other.
-func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
+// peer is another node's account of its exchange with the restored one.
+type peer struct {
+	*audit.Pair
+	Node        int // the other one
+	Incarnation uint64
+	Replacing   bool // it was restored, too: numbers of its account may be older than those here
+}
+
+// planPair decides the actions of the restored node for another node. broken says that their accounts contradict each
+// other. The same rule holds at both ends, and in both directions: the next message follows the last one that the
+// receiver has taken, or that the sender has dropped, whichever is later.
+func (w *resync) planPair(o *peer) (broken bool, _ error) {
 	var backError *cluster.SetBackError
-	sent, taken := check(c, o), check(o, c)
+	c := w.own.Cluster
+	here := c.Pair(o.Node)
+	_, sent := here.Sent.Check(c.Node, o.Node, o.Taken)
+	_, taken := o.Sent.Check(o.Node, c.Node, here.Taken)
 	for _, err := range []error{sent, taken} {
 		if err != nil && !errors.As(err, &backError) {
 			return false, err
 		}
-		if err != nil && backError.Back >= 0 && backError.Back != c.Node {
+		if err != nil && backError.Back >= 0 && backError.Back != c.Node && !o.Replacing {
 			return false, refuseResync("node %d was not set back to an older copy: %v", c.Node, err)
 		}
 	}
-	there := o.Pair(c.Node)
-	w.starts[o.Node] = there.Taken
-	w.do("renumber the records for node %d from message %d on, and omit loans of pages", o.Node, there.Taken.Number+1)
-	w.intake.Incarnation = max(w.intake.Incarnation, there.Incarnation)
+	start := o.Taken
+	if here.Sent.GoneNumber > start.Number {
+		start = cluster.Taken{Number: here.Sent.GoneNumber, Totals: here.Sent.Gone}
+	}
+	w.starts[o.Node] = start
+	w.do("renumber the records for node %d from message %d on, and omit loans of pages", o.Node, start.Number+1)
+	w.intake.Incarnation = max(w.intake.Incarnation, o.Pair.Incarnation)
 	w.intake.Incarnations[o.Node] = o.Incarnation
-	if taken != nil {
+	if taken != nil && (o.Sent.GoneNumber > here.Taken.Number || !o.Replacing) {
 		ours := &w.intake.Taken[o.Node]
-		if there.Sent.GoneNumber <= ours.Number {
+		lost := o.Sent.Gone
+		lost.Sub(ours.Totals)
+		if o.Sent.GoneNumber <= ours.Number || lost.Links.N < 0 || lost.Edges.N < 0 {
 			return false, refuseResync(
 				"node %d has received %d messages of node %d, whose own ones differ: node %[3]d was set back to an "+
 					"older copy, or both were: %v", c.Node, ours.Number, o.Node, taken)
 		}
-		lost := there.Sent.Gone
-		lost.Sub(ours.Totals)
 		w.do("continue after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, "+
 			"because node %[2]d has "+
-			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
+			"dropped them", o.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
 		w.out.Links += lost.Links.N
+		w.out.Lost.Add(lost)
 		w.intake.Lost[o.Node].Add(lost)
-		*ours = cluster.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
+		*ours = cluster.Taken{Number: o.Sent.GoneNumber, Totals: o.Sent.Gone}
 	}
-	return sent != nil || taken != nil || there.Incarnation > c.Incarnation, nil
+	return sent != nil || taken != nil || o.Pair.Incarnation > c.Incarnation, nil
 }
 
 // planOther decides the actions of a node after the resync of node back.
