@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -126,6 +127,7 @@ func cut(text string) string { return text[:min(len(text), 500)] }
 // publish writes the status of the node at intervals.
 func (s *statuses) publish(ctx context.Context) error {
 	last, at := s.run.Accounts.Counter(state.CountPages), time.Now()
+	loads := at // when they are due
 	for ctx.Err() == nil {
 		now := time.Now()
 		s.noteProgressOf(now)
@@ -137,6 +139,13 @@ func (s *statuses) publish(ctx context.Context) error {
 		}
 		if err := s.put(ctx, s.status(rate)); err != nil {
 			s.opt.Log.Debug("waiting to write the status", "error", err)
+		}
+		if !now.Before(loads) {
+			if err := s.putLoads(ctx); err != nil {
+				s.opt.Log.Debug("waiting to write the loads of slots", "error", err)
+			} else {
+				loads = now.Add(cluster.LoadsEvery)
+			}
 		}
 		account.Sleep(ctx, cluster.StatusEvery)
 	}
@@ -151,6 +160,20 @@ func (s *statuses) put(ctx context.Context, st *cluster.Status) error {
 	return err
 }
 
+// putLoads writes the loads of slots.
+func (s *statuses) putLoads(ctx context.Context) error {
+	l := s.run.Accounts.Loads()
+	if l == nil {
+		return nil
+	}
+	n := &cluster.NodeLoads{Node: s.opt.Node, Time: time.Now().UTC().Round(time.Second), Loads: *l}
+	data, err := n.Encode()
+	if err == nil {
+		_, err = s.opt.Transport.Put(ctx, cluster.BucketCrawl, cluster.LoadsKey(s.opt.Node), data)
+	}
+	return err
+}
+
 // publishEnd writes that the node has ended.
 func (s *statuses) publishEnd(ctx context.Context, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endStatusTimeout)
@@ -160,7 +183,7 @@ func (s *statuses) publishEnd(ctx context.Context, why string) {
 	if l := st.Leases; l != nil { // its leases are free
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
-	if err := s.put(ctx, st); err != nil {
+	if err := errors.Join(s.put(ctx, st), s.putLoads(ctx)); err != nil {
 		s.opt.Log.Debug("could not announce the end of this node", "error", err)
 	}
 }
