@@ -24,8 +24,21 @@ func (m Measure) String() string {
 	return [...]string{"pages", "waiting URLs", "known URLs", "slots"}[m]
 }
 
+// measureNames are those in JSON.
+var measureNames = []string{"pages", "waiting", "known", "slots"}
+
 // MarshalText implements encoding.TextMarshaler.
-func (m Measure) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+func (m Measure) MarshalText() ([]byte, error) { return []byte(measureNames[m]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (m *Measure) UnmarshalText(text []byte) error {
+	i := slices.Index(measureNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("cluster: measure %.40q", text)
+	}
+	*m = Measure(i)
+	return nil
+}
 
 // Factors are the loads of a node, as multiples of its share. That of a measure that does not count is 0, as are all of
 // a node without a share.
@@ -52,8 +65,7 @@ type Above struct {
 	Node    int     `json:"node"`
 	Measure Measure `json:"measure"` // the one with the largest factor
 	Factor  float64 `json:"factor"`
-	// Its largest slot, and the factor of that alone. A PLD cannot be divided: if it is above Tolerance, no plan can
-	// do better.
+	// Its largest slot, and the factor of that alone. If it is above 1, it is the reason: a PLD cannot be divided.
 	Slot  int     `json:"slot"`
 	Alone float64 `json:"alone"`
 }
@@ -71,9 +83,6 @@ type Plan struct {
 const Tolerance = 1.15
 
 const (
-	// aloneSlack is what a node may have beyond a slot that is too large alone, as a factor. Without it, all other
-	// slots of the node would move, for little.
-	aloneSlack = 1.05
 	// leastPerNode is the least mean of a measure by node. Below, chance decides.
 	leastPerNode = 100
 	// slotCost is the cost of a move of one slot without URLs, as a part of the mean slot: fewer slots are better.
@@ -223,13 +232,9 @@ func (d *divided) alone(node int, k Measure) float64 {
 	return d.largest[node][k.at()] / d.share[node]
 }
 
-// limitAbove returns the factor that a node, whose largest slot has the factor alone, should not exceed.
-func limitAbove(alone float64) float64 {
-	if alone <= Tolerance {
-		return Tolerance
-	}
-	return alone * aloneSlack
-}
+// limitAbove returns the factor that a node, whose largest slot has the factor alone, should not exceed. A node with a
+// slot above its share gets no further slots, but need not give all others away: that would cost much, and help little.
+func limitAbove(alone float64) float64 { return Tolerance * max(1, alone) }
 
 // limitsBelow returns the factors below which no node should be: nodes with a slot that is too large alone leave less
 // for the others.
@@ -237,7 +242,7 @@ func (d *divided) limitsBelow() (limits [numMeasures]float64) {
 	for _, k := range d.measure {
 		rest, share := 1.0, 0.0
 		for node := range d.nodes {
-			if d.alone(node, k) > Tolerance {
+			if d.alone(node, k) > 1 {
 				rest -= d.load[node][k.at()]
 			} else {
 				share += d.share[node]

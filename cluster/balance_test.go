@@ -100,7 +100,8 @@ func checkNotWorse(t *testing.T, p *Plan) {
 	}
 }
 
-// TestBalance: loads of power laws. Nodes end within the tolerance, unless a slot has nearly as much alone.
+// TestBalance: loads of power laws. Nodes end within the tolerance of their share, or of what a slot has alone. With
+// 1,000 nodes a node has four slots, which do not fit everywhere.
 func TestBalance(t *testing.T) {
 	for _, exponent := range []float64{1.2, 1.5, 2} {
 		loads := powerLaw(exponent, 1)
@@ -128,7 +129,7 @@ func TestBalance(t *testing.T) {
 					p.Above[0].Alone)
 			}
 			for _, above := range p.Above {
-				if above.Alone < 0.85 || nodes < 1000 && above.Factor > above.Alone*1.1 {
+				if nodes < 1000 && above.Factor > above.Alone*Tolerance*(1+1e-9) {
 					t.Errorf("exponent %.1f, %d nodes: %+v", exponent, nodes, above)
 				}
 			}

@@ -8,9 +8,10 @@ import (
 )
 
 // Balance proposes moves of slots after which pages, waiting URLs and known URLs of each node are within Tolerance of
-// its share, as far as whole slots allow. It moves few known URLs, since these are to be copied: it takes what a node
-// has above its share, slot by slot, gives it to the node with the least load, and then fills the nodes that are below
-// theirs. No measure gets a larger factor than the largest one before, or Tolerance if that is more.
+// its share, or of what one slot alone has if that is more. It moves few known URLs, since these are to be copied: it
+// takes what a node has above its share, slot by slot, gives it to the node with the least load, and then fills the
+// nodes that are below theirs. No measure gets a larger factor than the largest one before, or Tolerance if that is
+// more.
 //
 // loads has an element for each slot, weights for each node: its share of all weights. A node of weight 0 gets nothing
 // and gives all. Nodes that are not members keep their slots, which do not count; nil: all are. Equal arguments give

@@ -61,6 +61,7 @@ type report struct {
 	Overview cluster.Overview  `json:"overview"`
 	Nodes    []*cluster.Status `json:"nodes"`   // by node; null if a node never said anything
 	Streams  []nats.StreamInfo `json:"streams"` // by node
+	Largest  *largestLoads     `json:"largestLoads,omitempty"`
 }
 
 // problem is one thing that is wrong with the cluster.
@@ -104,17 +105,13 @@ func (c *statusCmd) Run(a *term.App) error {
 // look reads the statuses and the figures of the streams.
 func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, error) {
 	nodes := f.Table.Nodes()
-	r := &report{Crawl: f.Crawl, Time: time.Now().UTC(), Nodes: make([]*cluster.Status, nodes)}
-	values, err := e.Values(ctx, cluster.BucketCrawl, cluster.StatusPattern)
+	r := &report{Crawl: f.Crawl, Time: time.Now().UTC()}
+	loads, statuses, err := readLoads(ctx, e, nodes)
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range values {
-		if st, err := cluster.DecodeStatus(v.Key, v.Data, nodes); err == nil { // a strange one counts as none
-			r.Nodes[st.Node] = st
-		}
-	}
-	r.Overview = cluster.Summarize(r.Nodes, r.Time)
+	r.Nodes, r.Overview = statuses, cluster.Summarize(statuses, r.Time)
+	r.Largest = largestOf(loads, r.Overview.Abandoned)
 	c := condition.OfNodes(r.Nodes, r.Time)
 	r.Health, r.Level, r.Problems = string(c.State)+": "+c.Text, c.Level, []problem{}
 	for _, p := range c.Problems {
@@ -154,6 +151,10 @@ func (r *report) print(out io.Writer) error {
 	if o := &r.Overview; o.Fullest >= 0 && len(r.Nodes) > 1 {
 		fmt.Fprintf(out, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
 			100*o.FullestShare)
+	}
+	if l := r.Largest; l != nil {
+		fmt.Fprintf(out, "Largest loads: node %d has %.2f times the mean of the pages, node %d %.2f times that of the "+
+			"waiting URLs.\n", l.Pages.Node, l.Pages.Factor, l.Waiting.Node, l.Waiting.Factor)
 	}
 	for node, st := range r.Nodes {
 		if st != nil && st.Refused > 0 {
