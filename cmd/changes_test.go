@@ -98,6 +98,7 @@ func (l *lockedBuffer) String() string {
 // the whole feed once, and no other.
 func TestFollowChangesKilled(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	asked := make(chan struct{}, 1000)
 	url := restlessSite(t, asked)
 	dir := t.TempDir() + "/d"

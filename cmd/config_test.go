@@ -44,6 +44,7 @@ func parseConfig(t *testing.T, command, text string) (commands, *kong.Context, e
 // changes nothing; any other flag takes an example of its kind.
 func TestTemplate(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	for _, command := range configured {
 		template, _ := wantExit(t, term.ExitDone, "", "config", command)
 		base, kctx, err := parseConfig(t, command, "")

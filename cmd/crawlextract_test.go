@@ -23,6 +23,7 @@ import (
 // its next run. Sites with extract = false are left out by both.
 func TestCrawlExtract(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, at, pages := crawlForTexts(t, "--extract=text,lang,meta,jsonld", "--roll-every=10ms",
 		"--checkpoint-every=20ms")
 	made := dir + "/o0/texts"
@@ -54,6 +55,7 @@ func TestCrawlExtract(t *testing.T) {
 // parts and a fault of the file system do not end a crawl, but its end says so.
 func TestCrawlExtractLater(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, args := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()
 	args = append(args, "--dir="+dir+"/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web))
@@ -119,6 +121,7 @@ func checkLive(t *testing.T, dir string) {
 // TestExtractSites: pages of sites with extract = false are left out, while the crawl runs and afterwards.
 func TestExtractSites(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	sites := filepath.Join(t.TempDir(), "sites.toml")
 	web, args := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()

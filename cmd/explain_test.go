@@ -73,6 +73,7 @@ func queuedByPLD(t *testing.T, web *simweb.Web, at string) map[string]map[string
 // wait where.
 func TestExplainPLD(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/d"
 	args := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)
@@ -161,6 +162,7 @@ func checkPLDWords(t *testing.T, at, best string) {
 // arguments and lines, and changes nothing.
 func TestExplainCrawl(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"

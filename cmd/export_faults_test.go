@@ -15,6 +15,7 @@ import (
 // TestExportFaults: bad flags, directories in use, damage and missing files are said clearly.
 func TestExportFaults(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir := tmp + "/d"

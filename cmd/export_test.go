@@ -75,6 +75,7 @@ func setOf(seqs ...func(func(string) bool)) map[string]bool {
 // web, and the positions of pages lead to their records.
 func TestExportTruth(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Signals = true })
 	dir := t.TempDir() + "/d"
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--usage=ai-train=mark",
@@ -434,6 +435,7 @@ func checkRobots(t *testing.T, web *simweb.Web, rows []map[string]any, hosts map
 // TestExportParts: an interrupted export continues, one of another checkpoint starts over, and both say so.
 func TestExportParts(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir, out, target := tmp+"/d", tmp+"/o", tmp+"/t"
@@ -488,6 +490,7 @@ func TestExportParts(t *testing.T) {
 // TestExportSignal: a signal ends an export with its exit code and keeps the finished parts.
 func TestExportSignal(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	dir, target := t.TempDir()+"/d", t.TempDir()+"/t"
 	wantExit(t, term.ExitDone, "", append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
@@ -528,6 +531,7 @@ func tableFiles(t *testing.T, dir string) map[string]string {
 // tables of one checkpoint, and all pages are of the web.
 func TestExportBeside(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	dir := t.TempDir() + "/d"
 	ended := make(chan struct{})

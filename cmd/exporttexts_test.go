@@ -45,6 +45,7 @@ func textsOf(t *testing.T, web *simweb.Web, pages map[string]bool) map[string]st
 // listed with the kept page, and each page of the web is in one table.
 func TestExportTexts(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, dir, at, pages := crawlForTexts(t, "--content-seen=off")
 	texts := textsOf(t, web, pages)
 	first := map[string]string{} // by text
@@ -94,6 +95,7 @@ func TestExportTexts(t *testing.T) {
 // TestExportTextsFaults: bad flags are said clearly, and a damaged record is left out.
 func TestExportTextsFaults(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, at, _ := crawlForTexts(t)
 	fails := func(code int, want string, args ...string) {
 		t.Helper()

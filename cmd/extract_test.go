@@ -74,6 +74,7 @@ func crawlIntoFour(t *testing.T, web *simweb.Web, args []string,
 // places lead to it. Revisits are left out and counted.
 func TestExtractTruth(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, dir, at, pages := crawlForTexts(t, "--content-seen=off")
 	before := listing(t, dir)
 	rows := extracted(t, append(at, "--full-text")...)
@@ -121,6 +122,7 @@ func TestExtractTruth(t *testing.T) {
 // texts, and other options are refused.
 func TestExtractParts(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, at, pages := crawlForTexts(t)
 	files := globbed(t, dir+"/o*/warc/*.warc.gz")
 	if len(files) < 3 {
@@ -232,6 +234,7 @@ func checkWET(t *testing.T, files []string, target string, rows map[string]map[s
 // TestExtractGrows: the part of a WARC file that was open is made again when the crawl has gone on.
 func TestExtractGrows(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, args := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	crawl := append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d", "--content-seen=off")
@@ -262,6 +265,7 @@ func TestExtractGrows(t *testing.T) {
 // signal keeps complete parts.
 func TestExtractFaults(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, at, _ := crawlForTexts(t)
 	tmp := t.TempDir()
 	all := extracted(t, at...)
@@ -368,6 +372,7 @@ func checkMovedFiles(t *testing.T, at []string, tmp, name string, files int) {
 // a final name is then whole, and the next run completes them.
 func TestExtractEveryFailure(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, _, _ := crawlForTexts(t)
 	run := func(target string, fsys disk.FS) (*extract.Report, error) {
 		return extract.Run(t.Context(), extract.Options{FS: fsys, Dirs: []string{dir + "/d"},

@@ -60,6 +60,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 // TestHelpAll: --help-all prints every flag and its whole text.
 func TestHelpAll(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	var c commands
 	p := cmdtest.Parser(t, &c)
 	for _, node := range p.Model.Leaves(true) {

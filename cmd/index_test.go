@@ -21,6 +21,7 @@ import (
 // A damaged index is an error, and leaves the earlier index as it was.
 func TestIndex(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b := tmp+"/a", tmp+"/b" // the output
@@ -92,6 +93,7 @@ func readFile(t *testing.T, name string) string {
 // answers. Lines are in the order of bytes, the header first.
 func TestIndexCDX(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)

@@ -16,6 +16,7 @@ import (
 // lines of both runs once. Neither changes anything.
 func TestLog(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"

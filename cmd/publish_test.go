@@ -94,6 +94,7 @@ func samePublished(t *testing.T, got, want map[string]publishedRecord) map[strin
 // those of the files; the crawl is untouched.
 func TestPublish(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Page.NonHTML, o.Page.Copies = 0.3, 0.8 })
 	dir, at, pages := crawlIntoFour(t, web, args)
 	before := listing(t, dir)
@@ -477,6 +478,7 @@ func checkPublishedMetadata(t *testing.T, web *simweb.Web, names []string, recor
 // output is the same, byte by byte.
 func TestPublishResumes(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, _, _ := crawlForTexts(t)
 	run := func(target string, fsys disk.FS) (*publish.Report, error) {
 		return publish.Run(t.Context(), publish.Options{FS: fsys, Dirs: []string{dir + "/d"},
@@ -531,6 +533,7 @@ func TestPublishResumes(t *testing.T) {
 // untouched.
 func TestPublishFaults(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	_, dir, at, _ := crawlForTexts(t)
 	out := t.TempDir() + "/public"
 	fails := func(code int, want string, args ...string) {

@@ -63,6 +63,7 @@ func TestReport(t *testing.T) {
 // TestReportSite: report --site writes HTML, JSON and CSV; its broken links are those of the web.
 func TestReportSite(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/d"
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)

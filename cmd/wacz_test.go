@@ -22,6 +22,7 @@ import (
 // are; each line of the index leads to its record; the pages are the web's.
 func TestWACZ(t *testing.T) {
 	notShort(t)
+	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir, name := tmp+"/d", tmp+"/site.wacz"

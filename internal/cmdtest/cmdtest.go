@@ -22,6 +22,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,6 +30,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,10 +45,23 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// Main is the TestMain of a package whose tests start the commands T in their own process.
+// atOnce is the least number of parallel tests that run at once. They wait for processes, leases and rests longer than
+// they compute: with one for each core, go test's default, a machine of two cores would idle for half of the time.
+const atOnce = 4
+
+// Main is the TestMain of a package whose tests start the commands T in their own process. Without -parallel, atOnce or
+// more of its parallel tests run at once.
 func Main[T any](m *testing.M) {
 	if os.Getenv(term.ChildMode) == "main" {
 		os.Exit(flags.Run(term.Process(), new(T), os.Args[1:]))
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given && runtime.GOMAXPROCS(0) < atOnce {
+		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+			panic(err) // package testing has no such flag any more
+		}
 	}
 	os.Exit(m.Run())
 }
