@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,10 +37,21 @@ func wantPlain(t *testing.T, said, name string, args ...string) {
 
 // TestWrongValues: each flag of each command gets wrong values, none, and a number without a unit. No message
 // has a word of Go, and each names the flag. Only the parser runs, and for crawl, whose checks follow it,
-// --print-config.
+// --print-config. With -short, flags that a command shares with an earlier one are left out.
 func TestWrongValues(t *testing.T) {
 	var c commands
+	type likeness struct {
+		name string
+		kind reflect.Type
+	}
+	had := map[likeness]bool{}
 	for i, command := range cmdtest.Parser(t, &c).Model.Leaves(false) {
+		left := map[string]bool{"help": true, "help-all": true}
+		for _, flag := range command.Flags {
+			like := likeness{flag.Name, flag.Target.Type()}
+			left[flag.Name] = left[flag.Name] || testing.Short() && had[like]
+			had[like] = true
+		}
 		t.Run(strings.TrimPrefix(command.Path(), "drumbeat "), func(t *testing.T) {
 			t.Parallel()
 			var c commands
@@ -51,7 +63,7 @@ func TestWrongValues(t *testing.T) {
 				}
 			}
 			for _, flag := range w.node.Flags {
-				if flag.Name != "help" && flag.Name != "help-all" {
+				if !left[flag.Name] {
 					w.flag(flag)
 				}
 			}

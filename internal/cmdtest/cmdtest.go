@@ -31,6 +31,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func Main[T any](m *testing.M) {
 	if os.Getenv(term.ChildMode) == "main" {
 		os.Exit(flags.Run(term.Process(), new(T), os.Args[1:]))
 	}
+	debug.SetGCPercent(400) // hundreds of small heaps: collections would take a third of the CPU time
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
