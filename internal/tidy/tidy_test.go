@@ -251,7 +251,7 @@ func TestOnlyTheCommand(t *testing.T) {
 		}
 		for _, imp := range s.syntax.Imports {
 			switch p := strings.Trim(imp.Path.Value, `"`); {
-			case p == "log", p == "flag" && s.pkg != "crawl/testworld" && s.pkg != "internal/cmdtest": // helpers of tests
+			case p == "log", p == "flag" && s.pkg != "crawl/testworld" && s.pkg != "internal/cmdtest": // for tests
 				t.Errorf("%s imports %s", s.name, p)
 			case p == "log/slog" && layers[s.pkg].height < 30 && !strings.HasPrefix(s.pkg, "crawl/"):
 				t.Errorf("%s imports %s, which only crawl, its rooms and packages above it may", s.name, p)
