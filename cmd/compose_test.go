@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"bytes"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
+	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
 
@@ -56,7 +55,7 @@ func readCompose(t *testing.T) *composeFile {
 func TestComposeCommands(t *testing.T) {
 	f := readCompose(t)
 	nodes, admins := map[int]bool{}, []string{}
-	made, brokers, file := 0, 0, ""
+	brokers := 0
 	for name, s := range f.Services {
 		if s.Image == "drumbeat-nats" {
 			brokers++
@@ -74,41 +73,32 @@ func TestComposeCommands(t *testing.T) {
 			t.Errorf("%s: %q: %v", name, s.Command, err)
 			continue
 		}
-		if s.Command[0] == "cluster" {
-			made = c.Cluster.Init.Nodes
-			continue
-		}
 		k := &c.Crawl
 		if k.Node == nil || nodes[*k.Node] || name != "node"+strconv.Itoa(*k.Node) {
 			t.Errorf("%s: --node %v", name, k.Node)
 			continue
 		}
 		nodes[*k.Node], admins = true, append(admins, k.Admin.Admin)
-		if file == "" {
-			file = k.ClusterFile
-		}
 		for _, url := range k.Cluster {
 			if server := strings.TrimSuffix(strings.TrimPrefix(url, "tls://"), ":4222"); f.Services[server] == nil ||
 				s.DependsOn[server].Condition != "service_healthy" {
 				t.Errorf("%s: --cluster %s is no service that it waits for", name, url)
 			}
 		}
-		if len(k.Cluster) != 3 || k.ClusterReplicas != 3 || k.ClusterFile != file ||
-			!strings.HasPrefix(file, "/cluster/") {
-			t.Errorf("%s: %q, %d replicas, file %s", name, k.Cluster, k.ClusterReplicas, k.ClusterFile)
+		if len(k.Cluster) != 3 || k.ClusterReplicas != 3 {
+			t.Errorf("%s: %q, %d replicas", name, k.Cluster, k.ClusterReplicas)
 		}
-		for _, path := range []string{k.ClusterCA, k.ClusterCert, k.ClusterKey,
-			s.Environment["AWS_SHARED_CREDENTIALS_FILE"]} {
+		for _, path := range []string{k.ClusterFile, k.ClusterCA, k.ClusterCert, k.ClusterKey} {
 			if !slices.Contains(s.Secrets, strings.TrimPrefix(path, "/run/secrets/")) {
 				t.Errorf("%s has no secret %s", name, path)
 			}
 		}
-		if s.DependsOn["init"].Condition != "service_completed_successfully" || s.NetworkMode != "service:net" {
+		if s.DependsOn["bucket"].Condition != "service_completed_successfully" || s.NetworkMode != "service:net" {
 			t.Errorf("%s: network %q, depends on %v", name, s.NetworkMode, s.DependsOn)
 		}
 	}
-	if made != len(nodes) || made != 3 || brokers != 3 {
-		t.Errorf("init makes the file of %d nodes; there are %d, and %d brokers", made, len(nodes), brokers)
+	if len(nodes) != 3 || brokers != 3 {
+		t.Errorf("there are %d nodes and %d brokers", len(nodes), brokers)
 	}
 	slices.Sort(admins)
 	if want := `targets: ["` + strings.Join(admins, `", "`) +
@@ -140,7 +130,7 @@ func TestComposeFile(t *testing.T) {
 		}
 		for _, v := range s.Volumes {
 			from, _, _ := strings.Cut(v, ":")
-			if _, ok := f.Volumes[from]; ok {
+			if _, ok := f.Volumes[from]; ok || strings.HasPrefix(from, "./secrets/") {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(packaging+clusterDir, from)); err != nil ||
@@ -159,30 +149,44 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// TestComposeSecrets: the script makes the secrets that the compose file names, once, and closes their folder.
+// TestComposeSecrets: the commands in the compose file make the secrets that it mounts.
 func TestComposeSecrets(t *testing.T) {
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not installed")
-	}
-	dir := filepath.Join(t.TempDir(), "secrets")
-	var first []byte
-	for range 2 {
-		if out, err := exec.Command("sh", packaging+clusterDir+"secrets.sh", dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	t.Parallel()
+	dir := t.TempDir()
+	made := 0
+	for line := range strings.Lines(readPackaging(t, clusterDir+"compose.yaml")) {
+		line, ok := strings.CutPrefix(strings.TrimSpace(line), "#   cluster ")
+		if !ok {
+			continue
 		}
-		for name, s := range readCompose(t).Secrets {
-			info, err := os.Stat(filepath.Join(dir, strings.TrimPrefix(s.File, "secrets/")))
-			if err != nil || info.Size() < 8 || info.Mode().Perm() != 0o644 { // containers have users of their own
-				t.Errorf("%s: %v, %v", name, info, err)
+		args := append([]string{"cluster"}, strings.Fields(line)...)
+		for i, arg := range args {
+			if arg == "cluster.json" || arg == "." {
+				args[i] = filepath.Join(dir, arg)
 			}
 		}
-		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("the folder: %v, %v", info, err)
+		wantExit(t, term.ExitDone, "", args...)
+		made++
+	}
+	f := readCompose(t)
+	var files []string
+	for _, s := range f.Secrets {
+		files = append(files, s.File)
+	}
+	for _, s := range f.Services {
+		for _, v := range s.Volumes {
+			if from, _, _ := strings.Cut(v, ":"); strings.HasPrefix(from, "./secrets/") {
+				files = append(files, strings.TrimPrefix(from, "./"))
+			}
 		}
-		key, err := os.ReadFile(filepath.Join(dir, "node.key"))
-		if err != nil || first != nil && !bytes.Equal(key, first) {
-			t.Errorf("the second run made another key, %v", err)
+	}
+	for _, file := range files {
+		info, err := os.Stat(filepath.Join(dir, strings.TrimPrefix(file, "secrets/")))
+		if err != nil || info.Size() < 8 {
+			t.Errorf("%s: %v, %v", file, info, err)
 		}
-		first = key
+	}
+	if made != 2 || len(files) < 9 {
+		t.Errorf("%d commands make %d files", made, len(files))
 	}
 }

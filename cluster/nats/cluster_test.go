@@ -3,14 +3,11 @@
 package nats
 
 import (
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,7 +15,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-	natsgo "github.com/nats-io/nats.go"
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/transporttest"
@@ -206,58 +202,6 @@ func TestReplicas(t *testing.T) {
 	copies(use(0, 1), 3)
 	if len(warned) != 1 || !strings.Contains(warned[0], "keeps 3 copies") {
 		t.Errorf("the node that forgot it was told: %q", warned)
-	}
-}
-
-// TestPackagedCluster: three servers with the configuration and the certificates of packaging/docker/cluster
-// take a node, and nobody without a certificate.
-func TestPackagedCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 10 s")
-	}
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("openssl is not installed")
-	}
-	const from = "../../packaging/docker/cluster/"
-	dir := t.TempDir()
-	if out, err := exec.Command("sh", from+"secrets.sh", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	text, err := os.ReadFile(from + "nats.conf")
-	must(t, err)
-	c := newCluster(t, "tls", func(i int, ports [6]int) *natsserver.Options {
-		t.Setenv("NATS_NAME", fmt.Sprint("nats", i))
-		conf := strings.NewReplacer("/run/secrets/nats-cert", dir+"/nats.pem", "/run/secrets/nats-key", dir+"/nats.key",
-			"/run/secrets/ca", dir+"/ca.pem", `"/data"`, fmt.Sprintf("%q", filepath.Join(dir, fmt.Sprint(i))),
-			"0.0.0.0:4222", fmt.Sprint("127.0.0.1:", ports[i]), "0.0.0.0:6222", fmt.Sprint("127.0.0.1:", ports[3+i]),
-			"http: 127.0.0.1:8222\n", "", "nats0:6222", fmt.Sprint("127.0.0.1:", ports[3]), "nats1:6222",
-			fmt.Sprint("127.0.0.1:", ports[4]), "nats2:6222", fmt.Sprint("127.0.0.1:", ports[5])).Replace(string(text))
-		o := new(natsserver.Options)
-		must(t, o.ProcessConfigString(conf))
-		if o.ServerName != fmt.Sprint("nats", i) || !o.SyncAlways || o.JetStreamMaxStore != 8<<30 {
-			t.Errorf("server %s: sync always %t, at most %d bytes", o.ServerName, o.SyncAlways, o.JetStreamMaxStore)
-		}
-		o.NoSigs = true
-		return o
-	})
-	node := Options{Crawl: "t", URLs: c.urls, Replicas: 3, CA: dir + "/ca.pem", Cert: dir + "/node.pem",
-		Key: dir + "/node.key"}
-	e := open(t, node)
-	c.ready(e)
-	c.retry(func() error { _, err := e.Put(t.Context(), cluster.BucketCrawl, "k", []byte("v")); return err })
-	c.stop(0)
-	c.retry(func() error { // the others still have it
-		v, err := e.Get(t.Context(), cluster.BucketCrawl, "k")
-		if err == nil && string(v.Data) != "v" {
-			err = fmt.Errorf("got %q", v.Data)
-		}
-		return err
-	})
-	pool, err := (&node).pool()
-	must(t, err)
-	if conn, err := natsgo.Connect(c.urls[1], natsgo.Secure(&tls.Config{RootCAs: pool})); err == nil {
-		conn.Close()
-		t.Error("a client without a certificate was let in")
 	}
 }
 

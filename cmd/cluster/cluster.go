@@ -18,8 +18,9 @@
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to
 // the broker, changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster top shows
 // that on the full screen, with the speeds since its start. cluster balance reads the loads of all nodes there
-// (cluster.NodeLoads), and proposes moves of slots. cluster seed makes a file. cluster permissions prints what
-// the broker must allow. The others connect to nothing. The package starts no goroutine of its own.
+// (cluster.NodeLoads), and proposes moves of slots. cluster seed makes a file, cluster secrets a CA, certificates and
+// the users of NATS servers. cluster permissions prints what the broker must allow. The others connect to nothing.
+// The package starts no goroutine of its own.
 //
 // cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
@@ -47,6 +48,7 @@ import (
 type Command struct {
 	Init        initCmd        `cmd:""`
 	Seed        seedCmd        `cmd:""`
+	Secrets     secretsCmd     `cmd:""`
 	Show        showCmd        `cmd:""`
 	Status      statusCmd      `cmd:""`
 	Top         topCmd         `cmd:""`

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"drumbeat/cluster/nats"
@@ -23,8 +24,13 @@ func (c *permissionsCmd) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
+	return printPermissions(a.Stdout, p)
+}
+
+// printPermissions writes permissions of a user.
+func printPermissions(w io.Writer, p nats.Permissions) error {
 	list := func(subjects []string) string { return `"` + strings.Join(subjects, "\",\n      \"") + `"` }
-	_, err = fmt.Fprintf(a.Stdout, "permissions {\n  publish {\n    allow = [\n      %s\n    ]\n  }\n"+
+	_, err := fmt.Fprintf(w, "permissions {\n  publish {\n    allow = [\n      %s\n    ]\n  }\n"+
 		"  subscribe {\n    allow = [\n      %s\n    ]\n  }\n}\n", list(p.Publish), list(p.Subscribe))
 	return err
 }
