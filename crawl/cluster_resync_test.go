@@ -17,13 +17,11 @@ import (
 	"drumbeat/cluster/lease"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/backups"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
-	"drumbeat/state/backup"
 	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
@@ -169,35 +167,6 @@ func TestClusterResync(t *testing.T) {
 		missing, kills)
 	if again == 0 || lostLinks == 0 {
 		t.Error("nothing was fetched again or lost: the test shows nothing")
-	}
-}
-
-// TestClusterRestore: the machine of a node is lost. The last backup of the node, restored elsewhere, continues after a
-// resync as an older copy of its directories does.
-func TestClusterRestore(t *testing.T) {
-	notShort(t)
-	t.Parallel()
-	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](10, 1); seed++ {
-		inBubble(t, func(t *testing.T) {
-			back := int(seed % 3)
-			place := func(o *Options) backup.Place { return backup.Directory(o.Disk.FS, "place") }
-			c := setBackCluster(t, seed, back, func(o *Options) {
-				o.Backup = &backups.Options{Place: place(o), Every: 2 * time.Second}
-			})
-			defer c.close()
-			o := &c.options[back]
-			from, fresh := place(o), memfs.New(seed)
-			_, err := backup.Restore(t.Context(), backup.RestoreOptions{Place: from, FS: fresh, Dirs: o.Disk.Dirs})
-			must(t, err)
-			o.Disk.FS = fresh
-			o.Backup = &backups.Options{Place: from}
-			lost := c.resyncAll(back)
-			c.finish(back, 0)
-			c.checkResynced(back, 2, lost)
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
-		})
 	}
 }
 

@@ -59,6 +59,7 @@ type replacer struct {
 	all      *ReplaceOptions
 	form     replaceForm
 	revision uint64 // of the request at the broker; 0: none was written
+	beaten   bool   // another command wrote its request at the same time
 	beat     uint64
 	answers  map[int]*cluster.ReplaceAnswer
 	told     time.Time // when tell last told
@@ -288,7 +289,7 @@ func (w *replacer) request(ctx context.Context) error {
 	if bad != nil || r.Identity == w.form.Identity || r.Done && r.Incarnation < w.form.Incarnation {
 		return w.put(ctx, v.Revision)
 	}
-	if w.revision != 0 {
+	if w.revision != 0 || w.beaten {
 		return w.errOther(r)
 	}
 	if err := w.silent(ctx); err != nil {
@@ -330,7 +331,7 @@ func (w *replacer) put(ctx context.Context, revision uint64) (err error) {
 		w.revision, err = w.all.Transport.Update(ctx, cluster.BucketCrawl, cluster.ReplaceKey(w.back), data, revision)
 	}
 	if err != nil {
-		w.revision = 0
+		w.revision, w.beaten = 0, errors.Is(err, cluster.ErrExists) || errors.Is(err, cluster.ErrChanged)
 		return transportError{err}
 	}
 	return nil
