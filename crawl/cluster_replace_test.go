@@ -132,7 +132,7 @@ func TestClusterReplace(t *testing.T) {
 	for _, w := range []replaceWorld{
 		{name: "one", backs: []int{1}, times: 2},
 		{name: "two at once", backs: []int{0, 2}},
-		{name: "found again", backs: []int{1}, times: 1, lose: ousted},
+		{name: "found again", backs: []int{1}, times: 2, lose: ousted},
 		{name: "rivals", backs: []int{2}, times: 2, replace: rivals},
 		{name: "cuts", backs: []int{0}, others: cutAnswers(), replace: replaceWithCuts},
 	} {
@@ -198,7 +198,7 @@ func (w *replaceWorld) run(t *testing.T, seed uint64) {
 }
 
 // ousted runs a node until it reads that another machine has its place. While it runs, no other can take it; later it
-// is refused. Its directories are found again, so nothing is lost.
+// is refused. Its directories are found again, so no link is lost.
 func ousted(c *testCluster, node int, after time.Duration) {
 	var all sync.WaitGroup
 	all.Go(func() {
