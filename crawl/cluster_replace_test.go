@@ -123,8 +123,8 @@ type replaceWorld struct {
 	replace func(c *testCluster, node int, rng *rand.Rand)
 }
 
-// TestClusterReplace: the machines of nodes are lost, with their directories. Their last backups take their places while
-// the others run. In the end the accounts of all nodes balance with what was lost, and only URLs of the lost nodes were
+// TestClusterReplace: the machines of nodes are lost, with their directories. Their last backups take their places
+// while the others run. In the end the accounts of all nodes balance with what was lost, and only URLs of the lost nodes were
 // fetched again.
 func TestClusterReplace(t *testing.T) {
 	notShort(t)
