@@ -124,8 +124,8 @@ type replaceWorld struct {
 }
 
 // TestClusterReplace: the machines of nodes are lost, with their directories. Their last backups take their places
-// while the others run. In the end the accounts of all nodes balance with what was lost, and only URLs of the lost nodes were
-// fetched again.
+// while the others run. In the end the accounts of all nodes balance with what was lost, and only URLs of the lost
+// nodes were fetched again.
 func TestClusterReplace(t *testing.T) {
 	notShort(t)
 	t.Parallel()
