@@ -22,11 +22,40 @@ type Inlet struct {
 	Names  Names
 	Scopes []uint64 // keys of sites to add to the scope
 	Lent   int64    // pages that this node may fetch instead of the sender
+	// Onward are links and edges to PLDs that this node does not own: their senders have an older table of owners.
+	Onward Onward
+	// Parts are those of slots that move here, in order. They are valid until Reset.
+	Parts []MovedPart
 
 	rec   weburl.Record
 	last  []byte // host of the last link, which is often that of the next one
 	pld   uint64 // key of its PLD
 	named map[uint64]struct{}
+}
+
+// Onward are records for other nodes.
+type Onward struct {
+	Links []OnwardLink
+	Edges []OnwardEdge
+}
+
+// OnwardLink is a link for another node.
+type OnwardLink struct {
+	Node   int
+	Key    uint64
+	Record []byte
+}
+
+// OnwardEdge is an edge for another node.
+type OnwardEdge struct {
+	Node     int
+	From, To []byte
+}
+
+// MovedPart is a part of the state of a slot that moves here.
+type MovedPart struct {
+	Kind cluster.MovedKind
+	Data []byte
 }
 
 // NewInlet returns an empty inlet.
@@ -35,8 +64,15 @@ func NewInlet(p *Policy) *Inlet { return &Inlet{p: p, named: map[uint64]struct{}
 // Reset prepares for the next message.
 func (in *Inlet) Reset() {
 	in.Tuples, in.Edges, in.Scopes, in.Text, in.last, in.Lent = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil, 0
+	in.Onward.Links, in.Onward.Edges, in.Parts = in.Onward.Links[:0], in.Onward.Edges[:0], in.Parts[:0]
 	in.Names.Reset()
 	clear(in.named)
+}
+
+// Moved takes a part of the state of a slot that moves here. It keeps rec until Reset.
+func (in *Inlet) Moved(kind cluster.MovedKind, rec []byte) error {
+	in.Parts = append(in.Parts, MovedPart{kind, rec})
+	return nil
 }
 
 // Link takes a record of URLseen. It keeps record until Reset.
@@ -53,7 +89,12 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 		pld := in.p.Suffixes.PLDBytes(host)
 		pldKey := in.p.Hasher.PLDKey(pld)
 		if node := in.p.owner(pldKey); node != in.p.Node {
-			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", cluster.ErrMessage, url, node)
+			if in.p.Table.Moves() == 0 {
+				return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", cluster.ErrMessage, url, node)
+			}
+			key := in.p.Hasher.URLKeyOf(url, pldKey)
+			in.Onward.Links = append(in.Onward.Links, OnwardLink{node, key, record})
+			return key, nil
 		}
 		name := weburl.TrimDot(host) // as in Saved.HostKey
 		in.last, in.pld = host, pldKey
@@ -71,7 +112,10 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 // Edge takes an edge between two PLDs.
 func (in *Inlet) Edge(from, to []byte) error {
 	e := star.Edge{From: in.p.Hasher.PLDKey(from), To: in.p.Hasher.PLDKey(to)}
-	if node := in.p.owner(e.To); node != in.p.Node {
+	if node := in.p.owner(e.To); node != in.p.Node && in.p.Table.Moves() > 0 {
+		in.Onward.Edges = append(in.Onward.Edges, OnwardEdge{node, from, to})
+		return nil
+	} else if node != in.p.Node {
 		return fmt.Errorf("crawl: %w: an edge to %.80q, which belongs to node %d", cluster.ErrMessage, to, node)
 	}
 	if len(from) > state.MaxNameBytes-1 || len(to) > state.MaxNameBytes-1 {

@@ -30,8 +30,9 @@ type OutboxScan struct {
 
 // OutboxFound is what an outbox holds.
 type OutboxFound struct {
-	Crawl uint64 // of its messages; 0 without any
-	Files Totals // of all readable records
+	Crawl uint64    // of its messages; 0 without any
+	Files Totals    // of all readable records
+	Moved MovedSums // of all readable records of slots that move
 	// Messages counts the readable messages. Lost counts the unreadable messages that the manifest names;
 	// LostFirst and LostLast are their first and last numbers.
 	Messages, Lost      int64
@@ -90,6 +91,14 @@ func (s *outboxScanner) Edge(from, to []byte) error {
 
 // Scope takes the key of a site, which no account counts.
 func (s *outboxScanner) Scope(uint64) error { return nil }
+
+// Moved adds what moves.
+func (s *outboxScanner) Moved(kind MovedKind, rec []byte) error {
+	if err := s.found.Moved.Note(kind, rec, s.LinkKey); err != nil {
+		return fmt.Errorf("cluster: %w: %w", ErrMessage, err)
+	}
+	return nil
+}
 
 // Pages takes a loan of pages, which no total counts.
 func (s *outboxScanner) Pages(int64) error { return nil }

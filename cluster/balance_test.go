@@ -150,7 +150,7 @@ func TestBalanceJoinLeave(t *testing.T) {
 			}
 			table, err := NewTable(equal(nodes))
 			must(t, err)
-			if table, err = ParseTable(nodes+1, table.Append(nil)); err != nil {
+			if table, err = ParseTable(nodes+1, table.appendOwners(nil)); err != nil {
 				t.Fatal(err)
 			}
 			weights := equal(nodes + 1)
@@ -164,7 +164,7 @@ func TestBalanceJoinLeave(t *testing.T) {
 			if min(f.Pages, f.Waiting, f.Known) < 0.9 || f.Max() > joinMost {
 				t.Errorf("node %d joins with %+v", nodes, f)
 			}
-			owners := table.Append(nil)[:0]
+			owners := table.appendOwners(nil)[:0]
 			for _, owner := range p.Owners {
 				owners = append(owners, byte(owner), byte(owner>>8))
 			}

@@ -29,14 +29,19 @@ type fileForm struct {
 	Nodes   int    `json:"nodes"`
 	Owners  string `json:"owners"`          // of the slots, 2 bytes each, base64
 	Moves   int    `json:"moves,omitempty"` // how often slots were moved
-	Secret  string `json:"secret"`
-	Sum     string `json:"sum"` // xxhash64 of the other fields, each with a newline after it; Moves last, if not 0
+	// Departed lists the nodes that take part no more.
+	Departed []int  `json:"departed,omitempty"`
+	Secret   string `json:"secret"`
+	Sum      string `json:"sum"` // xxhash64 of the other fields, each with a newline; Moves and Departed last, if any
 }
 
 func (f *fileForm) sum() string {
 	text := fmt.Sprintf("%d\n%s\n%d\n%s\n%s\n", f.Version, f.Crawl, f.Nodes, f.Owners, f.Secret)
 	if f.Moves != 0 {
 		text += fmt.Sprintf("%d\n", f.Moves)
+	}
+	for _, node := range f.Departed {
+		text += fmt.Sprintf("departed %d\n", node)
 	}
 	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
 }
@@ -61,7 +66,8 @@ func NewFile(weights []float64) (*File, error) {
 // Encode returns the content of the file.
 func (f *File) Encode() ([]byte, error) {
 	form := fileForm{Version: fileVersion, Crawl: f.Crawl, Nodes: f.Table.Nodes(),
-		Owners: base64.StdEncoding.EncodeToString(f.Table.Append(nil)), Moves: f.Table.moves, Secret: f.Secret.Hex()}
+		Owners: base64.StdEncoding.EncodeToString(f.Table.appendOwners(nil)), Moves: f.Table.moves,
+		Departed: f.Table.Departed(), Secret: f.Secret.Hex()}
 	form.Sum = form.sum()
 	data, err := json.MarshalIndent(form, "", "\t")
 	return append(data, '\n'), err
@@ -94,6 +100,9 @@ func DecodeFile(data []byte) (*File, error) {
 		return nil, fmt.Errorf("cluster: %w: %d moves", ErrFile, form.Moves)
 	}
 	f.Table.moves = form.Moves
+	if err := f.Table.depart(form.Departed); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
 	if f.Secret, err = weburl.ParseSecret(form.Secret); err != nil {
 		return nil, fmt.Errorf("cluster: %w: its secret is invalid", ErrFile)
 	}

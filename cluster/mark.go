@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -70,6 +71,17 @@ func MarkNode(key string) int {
 	return node
 }
 
+// MarkMoves returns the number of the table of a mark, which may have another number of nodes; -1 if it is no mark.
+func MarkMoves(data []byte) int {
+	m := struct {
+		Moves int `json:"moves"`
+	}{}
+	if json.Unmarshal(data, &m) != nil || m.Moves < 0 {
+		return -1
+	}
+	return m.Moves
+}
+
 // Encode returns the value of the mark.
 func (m *Mark) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
@@ -91,10 +103,27 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
+	if n := len(m.Taken); n > nodes && n <= MaxNodes && MarkNode(key) == m.Node && m.valid(n) {
+		return nil, fmt.Errorf("cluster: %s: %w: %d nodes", key, ErrLaterTable, n)
+	} else if n > 0 && n < nodes && m.valid(n) { // from before the cluster grew
+		m.pad(nodes)
+	}
 	if MarkNode(key) != m.Node || m.Node < 0 || m.Node >= nodes || !m.valid(nodes) {
 		return nil, fmt.Errorf("cluster: %s is not the mark of one of %d nodes", key, nodes)
 	}
 	return &m, nil
+}
+
+// ErrLaterTable means that a mark is of a table with more nodes than the reader knows. It comes wrapped.
+var ErrLaterTable = errors.New("the mark of a cluster that has grown")
+
+// pad makes a mark one of a cluster with more nodes, which this node has not met yet.
+func (m *Mark) pad(nodes int) {
+	m.Taken = append(m.Taken, make([]Taken, nodes-len(m.Taken))...)
+	m.Out = append(m.Out, make([]int64, nodes-len(m.Out))...)
+	m.Gone = append(m.Gone, make([]uint64, nodes-len(m.Gone))...)
+	m.ResendRequests = append(m.ResendRequests, make([]uint64, nodes-len(m.ResendRequests))...)
+	m.Agreed = nil
 }
 
 // valid reports whether an untrusted mark is complete and within the bounds of a cluster of nodes.

@@ -39,6 +39,7 @@ const (
 	kindEdge  = 'E' // length of the first PLD (1 byte), first PLD, second PLD: a link between their pages
 	kindScope = 'S' // key of a host or PLD that the redirect of a seed added to the scope (8 bytes)
 	kindPages = 'P' // number of pages of the crawl's limit that the receiver may fetch instead of the sender (8 bytes)
+	kindMoved = 'M' // a part of the state of slots that move to the receiver (moved.go); from version 3 on
 )
 
 // maxPages is the largest number of pages in a record.
@@ -47,7 +48,7 @@ const maxPages = 1 << 60
 // Bounds of a message. maxRecord is far above the size of a record. maxRaw is the size at which Outbox ends a
 // message, and one more record.
 const (
-	maxRecord = 64 << 10
+	maxRecord = 80 << 10
 	maxRaw    = sealBytes + maxRecord
 )
 
@@ -165,6 +166,8 @@ type Sink interface {
 	Edge(from, to []byte) error
 	Scope(key uint64) error
 	Pages(n int64) error
+	// Moved takes a part of the state of slots that move to the receiver.
+	Moved(kind MovedKind, rec []byte) error
 }
 
 // errSums means that the records of a message are well formed, but differ from the sender's count.
@@ -279,6 +282,10 @@ func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 			}
 		case isPages:
 			if err := sink.Pages(pages); err != nil {
+				return err
+			}
+		case kind == kindMoved && len(rec) > 0 && MovedKind(rec[0]).valid():
+			if err := sink.Moved(MovedKind(rec[0]), rec[1:]); err != nil {
 				return err
 			}
 		default:

@@ -101,6 +101,32 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	return o, nil
 }
 
+// Adopt copies the messages and the open records of an outbox in state st, whose queues are in set under name, to this
+// one. It was opened in that state, but without its queues (OutboxState.Empty). The messages may be published again:
+// their receiver knows their numbers.
+func (o *Outbox) Adopt(set disk.Set, name string, st *OutboxState) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, part := range [...]struct {
+		name string
+		st   *queue.State
+	}{{"sent", st.Sent}, {"pending", st.Pending}} {
+		if _, err := queue.Scan(set, name+"/"+part.name, part.st, o.pending.Append, nil); err != nil {
+			return err
+		}
+	}
+	raw, err := disk.ReadTail(set, st.Open)
+	o.open, o.version = append(o.open[:0], raw...), st.Version
+	return err
+}
+
+// Empty returns the state without its messages.
+func (st *OutboxState) Empty() *OutboxState {
+	empty := *st
+	empty.Pending, empty.Sent, empty.Open = nil, nil, disk.Ref{}
+	return &empty
+}
+
 // Abandon drops all records, and all that are added later, because the receiver is lost for good. It returns
 // the totals of the dropped records. It is irreversible, because the numbers of the dropped messages are
 // used. Nothing else may use the outbox during the call.
@@ -181,6 +207,23 @@ func (o *Outbox) AddPages(n int64) error {
 		panic("BUG: cluster: pages for an abandoned node")
 	}
 	o.open = binary.LittleEndian.AppendUint64(o.head(kindPages, 8), uint64(n))
+	return o.sealFull()
+}
+
+// AddMoved adds a part of the state of slots that move to the receiver. All nodes must read MovedVersion.
+func (o *Outbox) AddMoved(kind MovedKind, rec []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.abandoned {
+		return nil
+	}
+	if len(o.open) > 0 && o.version < MovedVersion {
+		if err := o.seal(); err != nil {
+			return err
+		}
+	}
+	o.open = append(append(o.head(kindMoved, 1+len(rec)), byte(kind)), rec...)
+	o.version = max(o.version, MovedVersion)
 	return o.sealFull()
 }
 

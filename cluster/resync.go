@@ -91,4 +91,8 @@ func (s *renumberer) Link(record []byte) (key uint64, err error) {
 
 func (s *renumberer) Edge(from, to []byte) error { return s.to.AddEdge(from, to) }
 func (s *renumberer) Scope(key uint64) error     { return s.to.AddScope(key) }
-func (s *renumberer) Pages(n int64) error        { s.pages += n; return nil }
+func (s *renumberer) Moved(kind MovedKind, rec []byte) error {
+	return s.to.AddMoved(kind, rec)
+}
+
+func (s *renumberer) Pages(n int64) error { s.pages += n; return nil }

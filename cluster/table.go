@@ -20,6 +20,8 @@ type Table struct {
 	nodes  int
 	moves  int // how often slots were moved
 	owners [Slots]uint16
+	// departed says, by node, which take part no more; nil: none. It is not changed.
+	departed []bool
 }
 
 // NewTable divides the slots among nodes by rendezvous hashing with quotas: a node's quota is its share by
@@ -77,7 +79,7 @@ func quotas(weights []float64) []int {
 	return n
 }
 
-// ParseTable reads what Append wrote.
+// ParseTable reads the owners of the slots, 2 bytes each, little-endian.
 func ParseTable(nodes int, owners []byte) (*Table, error) {
 	if nodes < 1 || nodes > MaxNodes || len(owners) != 2*Slots {
 		return nil, fmt.Errorf("cluster: a table of %d bytes for %d nodes", len(owners), nodes)
@@ -93,8 +95,8 @@ func ParseTable(nodes int, owners []byte) (*Table, error) {
 	return t, nil
 }
 
-// Append appends the owners of the slots to dst, 2 bytes each, little-endian.
-func (t *Table) Append(dst []byte) []byte {
+// appendOwners appends the owners of the slots to dst, 2 bytes each, little-endian.
+func (t *Table) appendOwners(dst []byte) []byte {
 	for _, owner := range t.owners {
 		dst = append(dst, byte(owner), byte(owner>>8))
 	}
@@ -155,5 +157,8 @@ func (t *Table) Sum() uint64 {
 	if t.moves > 0 {
 		head = fmt.Append(head, t.moves)
 	}
-	return xxhash.Sum64(t.Append(head))
+	if gone := t.Departed(); len(gone) > 0 {
+		head = fmt.Append(head, gone)
+	}
+	return xxhash.Sum64(t.appendOwners(head))
 }

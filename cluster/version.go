@@ -13,7 +13,9 @@ const (
 	FirstVersion = 2
 	// Version is the version of this program: it reads all from FirstVersion to this one. Raise it for a new
 	// kind or form of record in messages, or a value that older programs must not read.
-	Version = 2
+	Version = 3
+	// MovedVersion is the first version with kindMoved, and with marks of nodes of several tables.
+	MovedVersion = 3
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9
 )

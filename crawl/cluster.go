@@ -41,6 +41,11 @@ type Cluster struct {
 	Longest  time.Duration // no exchange takes longer; 0: 5 minutes
 	// Clock runs while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
+
+	change     *cluster.TableChange // that led to Table while the crawl ran; nil: none
+	adopt      bool                 // the manifest has the table before
+	seedsAgain bool                 // and the seeds are read again
+	refused    *cluster.TableChange // a change that this node has refused
 }
 
 // clusterFile returns the name of the cluster's file.
@@ -88,6 +93,7 @@ func (o *Options) nodeOptions() node.Options {
 	opt := node.Options{Log: o.Observe.Log, MaxPages: o.Limits.MaxPages}
 	if c := o.Cluster; c != nil {
 		opt.Node, opt.Table, opt.Crawl, opt.Transport = c.Node, c.Table, c.Crawl, c.Transport
+		opt.Change, opt.Adopt, opt.Refused = c.change, c.adopt, c.refused
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
 		opt.QuarantineBytes, opt.Reads = o.tests.quarantineBytes, o.tests.reads
@@ -99,8 +105,9 @@ func (o *Options) nodeOptions() node.Options {
 // wireNode gives the node of a cluster and its leases the stages that they call.
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
-		TakeLinks: c.seen.TakeLinks, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() }, Done: c.doneHere, Config: c.configLines,
+		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
+		Rest: func() { c.Stop(stopTable) }, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
+		Done: c.doneHere, Config: c.configLines,
 		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {

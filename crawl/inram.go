@@ -109,7 +109,7 @@ func (c *crawler) freezeUploads() checkpoint.Copied {
 func (c *crawler) freezeNode() checkpoint.Copied {
 	mo := c.node.Freeze()
 	return checkpoint.Copied{
-		Save: func(m *state.Manifest, _ *disk.Tails) error { c.node.SaveTo(m, mo); return nil },
+		Save: func(m *state.Manifest, _ *disk.Tails) error { return c.node.SaveTo(m, mo) },
 		Durable: func(m *state.Manifest) error {
 			c.node.Checkpointed(m.Gen, m.Accounts.Counters[state.CountPages], mo)
 			return nil

@@ -62,7 +62,7 @@ func (c *crawler) dirOptions() dirs.Options {
 		KeepEscapes: o.Admission.KeepEscapes, Walk: o.walks(), Parts: o.Budgets.Parts, Lanes: c.fixLanes,
 		Accept: c.uploads.Accept}
 	if cl := o.Cluster; cl != nil {
-		opt.Table, opt.Node, opt.Secret = cl.Table, cl.Node, cl.Secret
+		opt.Table, opt.Node, opt.Secret, opt.Adopt = cl.Table, cl.Node, cl.Secret, cl.adopt
 	}
 	if c.earlier != nil {
 		opt.Since, opt.Secret = true, c.earlier.secret

@@ -52,7 +52,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	defer opt.opened.filled.Close()
 	var last *operate.Ending
 	defer opt.Observe.Control.Erasing(nil)
-	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, first: true})
+	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, first: true}, &turner{opt: &opt})
 	if last != nil {
 		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
 			last.Why, last.Snapshot = res.Stop, &res.Snapshot
@@ -66,12 +66,16 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 
 // runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
 // was closed.
-func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending, e *eraser) (*Result, error) {
+func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending, e *eraser, t *turner) (*Result, error) {
 	var full space.Tries
 	for {
 		var c *crawler
 		err := e.finish()
 		if err == nil {
+			err = t.prepare()
+		}
+		if err == nil {
+			opt.Cluster = t.opt.Cluster
 			c, err = open(opt)
 		}
 		if err != nil && full.N == 0 {
@@ -93,7 +97,10 @@ func runUntilEnd(ctx context.Context, opt Options, last **operate.Ending, e *era
 			c.history.End(stop, err)
 			full.NoteRun(c.space)
 			var again bool
-			if again, err = e.serve(ctx, c, res, err); again {
+			if again, err = e.serve(ctx, c, res, err); !again {
+				again, err = t.serve(ctx, c, res, err)
+			}
+			if again {
 				opt.Disk.New = false
 				continue
 			}
@@ -400,7 +407,7 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	}
 	var position state.Seeds
 	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
-	if changed := c.deferrals.OpenHeld(m); m != nil && !changed {
+	if changed := c.deferrals.OpenHeld(m); m != nil && !changed && (c.opt.Cluster == nil || !c.opt.Cluster.seedsAgain) {
 		position = m.Seeds
 	}
 	if err := c.seeds.Open(position); err != nil {

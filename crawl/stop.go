@@ -21,7 +21,8 @@ const (
 	StopDrained   = "drained"      // only new links were left, and draining does not queue them
 	StopOutage    = "outage"       // nothing has answered for Options.Limits.OutagePatience
 
-	stopErase = "erasing pages" // then the crawl starts again, or it was cancelled
+	stopErase = "erasing pages"                // then the crawl starts again, or it was cancelled
+	stopTable = "changing the table of owners" // the same
 )
 
 // stopped returns the reason for which the stages were told to end.

@@ -17,6 +17,7 @@ const (
 	UpdateMissing byte = 4 // the name has no address or only forbidden ones; unconfirmed
 	UpdateGone    byte = 5 // as before, and other names were answered
 	UpdateReserve byte = 6 // the answer about tdmrep.json; HostData has nothing but Reservations
+	UpdateArrived byte = 7 // all that another node knew of the origin, whose slot has moved here
 	UpdateHead         = 9
 )
 
@@ -40,7 +41,7 @@ type Update struct {
 
 // DecodeUpdate is the inverse of AppendUpdate.
 func DecodeUpdate(value []byte) (u Update, err error) {
-	if len(value) < UpdateHead || value[0] < UpdateOutcome || value[0] > UpdateReserve {
+	if len(value) < UpdateHead || value[0] < UpdateOutcome || value[0] > UpdateArrived {
 		return u, fmt.Errorf("robots: decode update: bad head % x", value[:min(len(value), UpdateHead)])
 	}
 	u.Kind, u.At = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
@@ -65,6 +66,8 @@ func (u *Update) Apply(seed uint64, known *HostData, p *health.Policy, agent str
 		known.SetAddrs(h.Addrs(), h.AddrExpires)
 		known.MissingSince = time.Time{}
 		return *known
+	case u.Kind == UpdateArrived:
+		return *h
 	case u.Kind == UpdateReserve:
 		known.setReservations(h.Reservations)
 		return *known

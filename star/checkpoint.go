@@ -317,6 +317,9 @@ func (c *CheckTuple) Tuple() drum.Tuple {
 		Value: append([]byte(nil), checkValue(c, false, &buf)...), Aux: c.Aux}
 }
 
+// CheckedBefore reports whether the value of a check tuple has CheckTuple.Again.
+func CheckedBefore(value []byte) bool { return len(value) > 0 && value[0]&checkedBefore != 0 }
+
 // Arrived converts the record of a PLD for another Star. The PLD starts there with an empty ledger.
 func Arrived(record []byte) ([]byte, error) {
 	if len(record) < RecordBytes {

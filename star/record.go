@@ -127,8 +127,11 @@ const (
 	updateEdges   = 1 // 4 bytes: number of new edges to the PLD
 	updateFetched = 2 // 4 bytes: number of pages; 8 bytes: their bytes
 	updateSupport = 3 // 2 bytes: Support
+	// updateArrived has the counts of a PLD that comes from another node, 4 bytes each: Placed, Fetched, FirstSeen; 8
+	// bytes: Bytes. Its in-degree comes with its edges.
+	updateArrived = 4
 
-	maxUpdateBytes = 13
+	maxUpdateBytes = 21
 )
 
 // checkValues are the values of check tuples of lane 0: one byte, the part of the budget, plus checkedBefore. Those
@@ -209,6 +212,11 @@ func (p *PLD) apply(value []byte) {
 		p.Bytes = min(p.Bytes+min(binary.LittleEndian.Uint64(value[5:]), mostBytes), mostBytes)
 	case len(value) == 3 && value[0] == updateSupport:
 		p.Support = Support(binary.LittleEndian.Uint16(value[1:]))
+	case len(value) == 21 && value[0] == updateArrived:
+		addSaturated(&p.Placed, binary.LittleEndian.Uint32(value[1:]))
+		addSaturated(&p.Fetched, binary.LittleEndian.Uint32(value[5:]))
+		p.FirstSeen = min(p.FirstSeen, binary.LittleEndian.Uint32(value[9:]))
+		p.Bytes = min(p.Bytes+min(binary.LittleEndian.Uint64(value[13:]), mostBytes), mostBytes)
 	default:
 		panic("BUG: star: update tuple of unknown form")
 	}

@@ -290,6 +290,23 @@ func (s *Star) Fetched(pld uint64, pages, bytes int64) error {
 	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
 }
 
+// Arrive adds the counts of a PLD that comes from another Star, by its record. Its in-degree comes with its edges.
+// It starts with an empty ledger. The error means that the bytes are not a record.
+func (s *Star) Arrive(pld uint64, record []byte) error {
+	if len(record) < RecordBytes {
+		return fmt.Errorf("star: record of %d bytes, want %d", len(record), RecordBytes)
+	}
+	var p PLD
+	p.Decode(record)
+	s.allow(int64(p.Fetched))
+	value := append(make([]byte, 0, maxUpdateBytes), updateArrived)
+	for _, n := range [...]uint32{p.Placed, p.Fetched, p.FirstSeen} {
+		value = binary.LittleEndian.AppendUint32(value, n)
+	}
+	value = binary.LittleEndian.AppendUint64(value, p.Bytes)
+	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
+}
+
 func (s *Star) beginRound() {
 	s.round.curve = s.curve.Load()
 	s.round.now = uint32(s.opt.Now().Unix())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"drumbeat/cluster"
 	"drumbeat/weburl"
 )
 
@@ -16,7 +17,11 @@ type Accounts struct {
 	// Moved are the URLs that ended on this node of a cluster and whose slots were moved to others, minus
 	// those that ended on others and whose slots were moved here: Unique, Orders and Moved together are the
 	// sum of Places.
-	Moved    weburl.Sum            `json:"moved,omitzero"`
+	Moved weburl.Sum `json:"moved,omitzero"`
+	// Given and Got are the URLs of slots that moved to others, and here, while the crawl ran: those that were sent,
+	// and those that have come. They are part of Moved.
+	Given    cluster.MovedSums     `json:"given,omitzero"`
+	Got      cluster.MovedSums     `json:"got,omitzero"`
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Deferred [NumReasons]int64     `json:"later"`

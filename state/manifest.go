@@ -81,6 +81,16 @@ type Manifest struct {
 	// of the limit of pages, which slots that move do not change.
 	PageSlots *[2]int64 `json:"page_slots,omitempty"`
 
+	// Table is the cluster.TableChange that led to the table of owners, if it has changed while the crawl ran; Next is
+	// that of Arriving.
+	Table json.RawMessage `json:"table,omitempty"`
+	Next  json.RawMessage `json:"next_table,omitempty"`
+	// Arriving are the slots that move here while the crawl runs, and are not this node's yet. Arrived says that all of
+	// them have come: the next run has the table Next, and reads its seeds again if SeedsAgain.
+	Arriving   Slots `json:"arriving,omitzero"`
+	Arrived    bool  `json:"arrived,omitempty"`
+	SeedsAgain bool  `json:"seeds_again,omitempty"`
+
 	// Lineage names the times of the crawl between two rewritings of its files, the present one last (lineage.go).
 	Lineage []string `json:"lineage,omitempty"`
 	// Erasures counts the erasures that rewrote the files.

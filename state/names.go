@@ -27,6 +27,9 @@ const MoveName = "state/MOVE"
 // ReplaceName is the file of a node that takes its place again from a backup (repair.Replace), until it has it.
 const ReplaceName = "state/REPLACE"
 
+// GiveName is the file of slots that a node is giving to others while they run.
+const GiveName = "state/GIVE"
+
 // EraseName is the journal of an erasure under way (package erase), ErasedDir the directory of what is kept of the
 // erasures of a crawl, and EraseDir that of the work files.
 const (

@@ -21,6 +21,9 @@ func SlotsOf(t *cluster.Table, node int) (s Slots) {
 	return s
 }
 
+// Set adds a slot.
+func (s *Slots) Set(slot int) { s[slot/8] |= 1 << (slot % 8) }
+
 // Has reports whether a slot is in the set.
 func (s *Slots) Has(slot int) bool { return s[slot/8]>>(slot%8)&1 != 0 }
 
@@ -32,6 +35,12 @@ func (s *Slots) HasPLD(pld uint64) bool { return s.Has(weburl.Slot(pld)) }
 
 // Elsewhere reports whether another node of the cluster owns the slot of a key of a URL, a host or an origin.
 func (f *Frozen) Elsewhere(key uint64) bool { return f.Nodes > 0 && !f.Slots.HasKey(key) }
+
+// Elsewhere reports whether another node of the cluster owns the slot of a key of a URL, a host or an origin, and the
+// slot is not on its way here.
+func (m *Manifest) Elsewhere(key uint64) bool {
+	return m.Frozen.Elsewhere(key) && !m.Arriving.HasKey(key)
+}
 
 // IsZero reports whether the set is empty.
 func (s Slots) IsZero() bool { return s == Slots{} }

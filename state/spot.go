@@ -36,6 +36,8 @@ type URLScan struct {
 	Damaged func(error) error
 	// Begin, if set, is called with the name of each structure.
 	Begin func(name string)
+	// Known, if set, takes the keys of PlaceUnstreamed that have moved here without their URLs (MovedKey).
+	Known func(key uint64)
 }
 
 // in returns a function that passes on the records of a place.
@@ -156,7 +158,11 @@ func (s *Saved) drumPart(m *Manifest, name string, part func(*drum.State) *drum.
 
 func unstreamedScan(x *URLScan) drum.Scan {
 	return drum.Scan{Text: func(rec []byte, unique bool) error {
-		if !unique {
+		key, moved := MovedKey(rec)
+		if moved && unique && x.Known != nil {
+			x.Known(key)
+		}
+		if moved || !unique {
 			return nil
 		}
 		return x.Visit(Spot{Place: PlaceUnstreamed}, rec)

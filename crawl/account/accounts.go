@@ -28,11 +28,17 @@ func (a *Accounts) Apply(tx *Tx) {
 			a.s.Unique.Add(m.key)
 		case asOrder:
 			a.s.Orders.Add(m.key)
+		case asMoved:
+			a.s.Moved.Add(m.key)
+			a.s.Got.Waiting.Add(m.key)
 		default:
 			a.s.Places[m.from].Sub(m.key)
 		}
 		if m.to == asOrder {
 			a.s.Orders.Sub(m.key)
+		} else if m.to == asMoved {
+			a.s.Moved.Sub(m.key)
+			a.s.Got.Known.Add(m.key)
 		} else {
 			a.s.Places[m.to].Add(m.key)
 		}

@@ -115,11 +115,22 @@ func (tx *Tx) Enter(key uint64, to state.Place) {
 }
 
 // These stand for a place in a move: the URL enters as a new unique one, or its record enters or leaves the crawl as an
-// order of the operator (crawl/orders).
+// order of the operator (crawl/orders), or with a slot that moves here.
 const (
 	asUnique state.Place = -1 - iota
 	asOrder
+	asMoved
 )
+
+// Known records that another node, whose slot has moved here, knew a URL: it is unique here from now on.
+func (tx *Tx) Known(key uint64) {
+	tx.moves = append(tx.moves, move{key: key, from: asUnique, to: asMoved})
+}
+
+// Arrive records that a URL of a slot that has moved here is now in place to.
+func (tx *Tx) Arrive(key uint64, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: asMoved, to: to})
+}
 
 // EnterOrder records the record of an order in place to.
 func (tx *Tx) EnterOrder(key uint64, to state.Place) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/account"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/sites"
 	"drumbeat/star"
@@ -89,4 +90,10 @@ func (b *Stage) NewTurns() error {
 	}
 	b.wakeScan.Raise()
 	return nil
+}
+
+// Arrive takes the counts of a PLD whose slot moves here from another node, by its record. It is part of a transaction.
+func (b *Stage) Arrive(tx *account.Tx, pld uint64, record []byte) error {
+	tx.Wake(b.wakeStar)
+	return b.Star.Arrive(pld, record)
 }

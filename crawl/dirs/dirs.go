@@ -33,6 +33,7 @@ type Options struct {
 	// cluster's, or with Since that of earlier crawls, which a new crawl takes.
 	Since  bool
 	Table  *cluster.Table
+	Adopt  bool // Table follows that of the manifest
 	Node   int
 	Secret weburl.Secret
 }

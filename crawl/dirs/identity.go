@@ -58,9 +58,9 @@ func (d *Opener) Open() (frozen state.Frozen, _ error) {
 		return frozen, fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w",
 			m.Crawl, s.CrawlID, state.ErrIncompatible)
 	}
-	if m.Frozen != frozen {
+	if was := d.before(m, &frozen); was != frozen {
 		return frozen, fmt.Errorf("crawl: settings that cannot change during a crawl have changed: %s: %w",
-			d.changes(m.Frozen, frozen), state.ErrIncompatible)
+			d.changes(was, frozen), state.ErrIncompatible)
 	}
 	if err := d.opt.Accept(m); err != nil {
 		return frozen, err
@@ -70,6 +70,16 @@ func (d *Opener) Open() (frozen state.Frozen, _ error) {
 		return frozen, err
 	}
 	return frozen, d.heal(m, secret)
+}
+
+// before returns the fixed settings of a manifest. If the crawl takes the table of owners that follows, that and the
+// number of nodes are those of this run.
+func (d *Opener) before(m *state.Manifest, frozen *state.Frozen) state.Frozen {
+	was := m.Frozen
+	if d.opt.Adopt {
+		was.Nodes, was.Table, was.Slots = frozen.Nodes, frozen.Table, frozen.Slots
+	}
+	return was
 }
 
 // frozen returns the settings that are fixed for a crawl, as this run has them.

@@ -132,6 +132,18 @@ func (d *Dispatcher) RestoreDelays(m *state.Manifest) error {
 	return nil
 }
 
+// AddDelays takes delays of hosts and servers whose slots move here from another node, coded as by polite.Delay.Append.
+func (d *Dispatcher) AddDelays(data []byte) error {
+	delays := make([]polite.Delay, len(data)/polite.DelayBytes)
+	for i := range delays {
+		if err := delays[i].Decode(data[i*polite.DelayBytes : (i+1)*polite.DelayBytes]); err != nil {
+			return err
+		}
+	}
+	d.heaps.Restore(time.Now(), delays)
+	return nil
+}
+
 // ReadReady admits URLs into RAM. A URL waits here while RAM is full. If its host has its share of RAM
 // already, the URL waits on disk instead.
 func (d *Dispatcher) ReadReady(ctx context.Context) error {

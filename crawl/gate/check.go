@@ -253,6 +253,15 @@ func (k *Check) update(key drum.Key, known *robots.HostData, value []byte, now t
 	return u.Apply(uint64(key), known, k.opt.Policy, k.opt.Agent, now)
 }
 
+// Arrive takes an update of an origin whose slot moves here from another node. It is part of a transaction.
+func (k *Check) Arrive(tx *account.Tx, origin uint64, value []byte) error {
+	if _, err := robots.DecodeUpdate(value); err != nil {
+		return err
+	}
+	tx.Wake(k.wakeRobots)
+	return k.RobotsCache.Add([]drum.Tuple{{Key: drum.Key(origin), Op: drum.Update, Value: value}})
+}
+
 // CheckRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
 func (k *Check) CheckRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {

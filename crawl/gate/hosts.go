@@ -41,6 +41,9 @@ func (h *Hosts) Restore(ref disk.Ref) error {
 	return h.table.Restore(data, time.Now())
 }
 
+// Add adds hosts of slots that move here from another node.
+func (h *Hosts) Add(data []byte) error { return h.table.Add(data, time.Now()) }
+
 // Freeze copies the table.
 func (h *Hosts) Freeze() []health.Entry { return h.table.Snapshot() }
 

@@ -18,8 +18,8 @@ type abandoned struct {
 }
 
 // restore notes the abandoned nodes, of the options and of the outboxes.
-func (a *abandoned) restore(list []int, outboxes []*cluster.Outbox) {
-	for _, node := range list {
+func (a *abandoned) restore(list []int, table *cluster.Table, outboxes []*cluster.Outbox) {
+	for _, node := range append(table.Departed(), list...) {
 		a.gone[node] = true
 	}
 	for node, o := range outboxes {

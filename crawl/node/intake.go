@@ -24,6 +24,7 @@ type intake struct {
 	run       *account.Run
 	opt       *Options
 	space     *space.Keeper
+	tables    *tables
 	doubts    *doubts
 	withdraw  func()                                      // crawlEnd.withdraw
 	takeLinks func(in *admit.Inlet, tx *account.Tx) error // passes records to the stores; part of a transaction
@@ -53,13 +54,14 @@ func (s *intake) restore(in *cluster.Intake, links *admit.Policy) error {
 	s.taken, s.takenTo = make([]atomic.Int64, n), make([]atomic.Uint64, n)
 	s.in = cluster.Intake{Taken: make([]cluster.Taken, n)}
 	if in != nil {
-		if len(in.Taken) != n {
+		if len(in.Taken) > n {
 			return fmt.Errorf("crawl: manifest: intake from %s, want %d: %w",
 				human.Counted(len(in.Taken), "node", "nodes"), n,
 				state.ErrIncompatible)
 		}
 		s.in = *in
-		s.in.Taken = slices.Clone(in.Taken) // the mark must not follow undurable changes
+		s.in.Taken = make([]cluster.Taken, n) // the mark must not follow undurable changes; the cluster may have grown
+		copy(s.in.Taken, in.Taken)
 	}
 	s.lives = make([]atomic.Uint64, n)
 	for node := range s.taken {
@@ -167,6 +169,10 @@ func (s *intake) takeAll(ctx context.Context, r cluster.Reader) error {
 				return nil
 			}
 		}
+		if s.tables.arrived() { // what follows is for the next table
+			<-ctx.Done()
+			return nil
+		}
 		msg, err := r.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -223,6 +229,16 @@ func (s *intake) take(msg *cluster.Message) error {
 		s.doubts.clear(h.From, doubtMessage)
 		s.stuck[h.From] = false
 	}
+	if verdict == cluster.Take {
+		later, err := s.tables.begins(s.inlet, h.From)
+		switch {
+		case err != nil:
+			return s.quarantineMessage(msg, &h, life, err)
+		case later: // the sender keeps it
+			verdict = cluster.Skip
+			s.requestResend(h.From)
+		}
+	}
 	if verdict == cluster.Take && s.inlet.Lent > 0 {
 		defer s.morePages()
 	}
@@ -234,6 +250,9 @@ func (s *intake) take(msg *cluster.Message) error {
 			return nil
 		}
 		s.noteTaken(&h)
+		if err := s.tables.take(s.inlet, tx); err != nil {
+			return err
+		}
 		return s.takeLinks(s.inlet, tx)
 	})
 }

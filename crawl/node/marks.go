@@ -26,6 +26,7 @@ type marks struct {
 	intake    *intake
 	end       *crawlEnd
 	shares    *pageShares
+	tables    *tables
 	morePages func() // more pages may be fetched
 	wake      account.Signal
 
@@ -229,7 +230,11 @@ func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
 		if !ok || v.Deleted {
 			continue
 		}
+		s.tables.noteMark(cluster.MarkNode(v.Key), cluster.MarkMoves(v.Data))
 		m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
+		if errors.Is(err, cluster.ErrLaterTable) || cluster.MarkNode(v.Key) >= s.opt.nodes() {
+			continue // until this node has the table, too
+		}
 		if err != nil {
 			if s.doubts.refuse(cluster.MarkNode(v.Key), logUnreadable, true) {
 				s.opt.Log.Error("refused a mark from another node", "error", err)
@@ -268,6 +273,9 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 		return false, nil
 	case m.Incarnation < s.intake.incarnationOf(m.Node): // from before the node was set back, until it starts again
 		return false, nil
+	case s.tables.neighbour(m):
+		s.markNeighbour(m)
+		return false, nil
 	case m.Moves < s.opt.Table.Moves(): // from before the last move of slots, until the node has started again
 		return false, nil
 	}
@@ -285,6 +293,14 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 	}
 	s.doubts.clear(m.Node, doubtOld)
 	return true, nil
+}
+
+// markNeighbour takes the mark of a node that has the table before this node's, or after it, for the outboxes alone:
+// the end of the crawl, and loans, wait for marks of one table.
+func (s *marks) markNeighbour(m *cluster.Mark) {
+	if s.checkGone(m) == nil && s.outs.checkTaken(m) == nil && m.Incarnation == s.intake.incarnationOf(m.Node) {
+		s.outs.mark(m)
+	}
 }
 
 // checkMark returns an error if the crawl cannot continue with the mark of another node.

@@ -37,6 +37,7 @@ type Node struct {
 	marks    *marks
 	replaced *replacements
 	statuses *statuses
+	tables   *tables
 }
 
 // Checkpoints makes checkpoints.
@@ -54,6 +55,7 @@ type Others struct {
 	PagesLeft func(use func(left int64)) // calls use with the pages left to fetch, while none is granted
 	MorePages func()                     // more pages may be fetched
 	GoOn      func()                     // Quiet is over
+	Rest      func()                     // ends the run, so that the table can change (Turn)
 	Done      func() bool                // this node has nothing left to do; the transaction lock is held exclusively
 	// Config returns the configuration as lines "name: value". It reads the files of rules.
 	Config func() ([]string, error)
@@ -66,7 +68,8 @@ type Moment struct {
 	reading uint64  // the connection to the broker whose numbers intake has; 0: of an earlier run
 	outs    []int64 // records added to each outbox
 	full    int64   // the limit of pages that all nodes together have reached
-	idle    bool    // the node has nothing left to do but to wait for others
+	arrival arrival
+	idle    bool // the node has nothing left to do but to wait for others
 }
 
 // New returns a node. Wire gives it the stages that it calls, Open the state of a manifest.
@@ -84,13 +87,15 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.config = &configKeeper{run: run, opt: &opt, gone: n.gone, dropped: n.outs.dropped, wake: account.NewSignal()}
 	n.end = &crawlEnd{opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early, wakeMark: wakeMark,
 		agreement: agreement{term: newTerm()}}
-	n.intake = &intake{run: run, opt: &opt, space: keeper, doubts: n.doubts, withdraw: n.end.withdraw,
+	n.tables = &tables{run: run, opt: &opt, heard: n.heard, wake: account.NewSignal(), moves: make([]int, nodes)}
+	n.intake = &intake{tables: n.tables, run: run, opt: &opt, space: keeper, doubts: n.doubts, withdraw: n.end.withdraw,
 		wakeMark: wakeMark}
 	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,
 		quiet: n.end.quiet, wakeMark: wakeMark}
 	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
-		intake: n.intake, end: n.end, shares: n.shares, wake: wakeMark, disowns: make([]bool, nodes),
-		listed: make(chan struct{})}
+		intake: n.intake, end: n.end, tables: n.tables, shares: n.shares, wake: wakeMark,
+		disowns: make([]bool, nodes),
+		listed:  make(chan struct{})}
 	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, marks: n.marks}
 	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
@@ -108,7 +113,7 @@ func (n *Node) Wire(others Others) {
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
-	n.shares.pagesLeft = others.PagesLeft
+	n.shares.pagesLeft, n.tables.rest = others.PagesLeft, others.Rest
 }
 
 // On reports whether the crawl has several nodes.
@@ -140,7 +145,10 @@ func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
 		return err
 	}
 	n.end.round = n.intake.in.Round
-	n.gone.restore(n.opt.Abandoned, n.outs.boxes)
+	if err := n.tables.restore(m); err != nil {
+		return err
+	}
+	n.gone.restore(n.opt.Abandoned, n.opt.Table, n.outs.boxes)
 	n.shares.restore(m)
 	n.outs.open(n.marks.listed)
 	if m == nil {
@@ -194,6 +202,8 @@ func (n *Node) Start(ctx context.Context) {
 	n.run.Start(ctx, "marks", n.marks.put)
 	n.run.Start(ctx, "watchmarks", n.marks.watch)
 	n.run.Start(ctx, "replace", n.replaced.watch)
+	n.run.Start(ctx, "table", n.tables.follow)
+	n.run.Start(ctx, "watchtable", n.tables.watch)
 	n.run.Start(ctx, "exchange", n.early.saveEarly)
 	n.run.Start(ctx, "config", n.config.keep)
 	n.run.Start(ctx, "pages", n.shares.share)
@@ -210,6 +220,15 @@ func (n *Node) Send(b *admit.Batch, tx *account.Tx) error {
 	return n.outs.send(b, tx)
 }
 
+// SendOn puts the records of a message that other nodes own into their outboxes. It is part of the transaction that
+// takes the message.
+func (n *Node) SendOn(in *admit.Inlet, tx *account.Tx) error {
+	if len(in.Onward.Links) == 0 && len(in.Onward.Edges) == 0 {
+		return nil
+	}
+	return n.outs.sendOn(in, tx)
+}
+
 // Flush ends the open messages, so that the next checkpoint covers all records.
 func (n *Node) Flush() error {
 	if !n.On() {
@@ -224,16 +243,29 @@ func (n *Node) Freeze() *Moment {
 	if !n.On() {
 		return nil
 	}
-	m := &Moment{outs: n.outs.counts(), full: n.shares.full.Load(), idle: n.others.Done() || n.end.quiet()}
+	m := &Moment{arrival: n.tables.arrival, outs: n.outs.counts(), full: n.shares.full.Load(),
+		idle: n.others.Done() || n.end.quiet()}
 	m.intake, m.reading = n.intake.freeze()
 	return m
 }
 
 // SaveTo puts a frozen state into a manifest.
-func (n *Node) SaveTo(m *state.Manifest, mo *Moment) {
-	if mo != nil {
-		m.Intake, m.Full, m.PageSlots = mo.intake, mo.full, n.shares.slots
+func (n *Node) SaveTo(m *state.Manifest, mo *Moment) error {
+	if mo == nil {
+		return nil
 	}
+	m.Intake, m.Full, m.PageSlots = mo.intake, mo.full, n.shares.slots
+	return n.tables.saveTo(m, mo.arrival)
+}
+
+// Turn says how the table changes now that the run has ended for it; nil: not at all.
+func (n *Node) Turn() *Turn {
+	if !n.On() {
+		return nil
+	}
+	n.tables.mu.Lock()
+	defer n.tables.mu.Unlock()
+	return n.tables.turn
 }
 
 // Checkpointed tells the other nodes, and this node's publishers, of the durable checkpoint gen of a moment, until
@@ -251,7 +283,7 @@ func (n *Node) Quiet() bool { return n.On() && n.end.quiet() }
 // AgreeToEnd agrees to the end if all nodes seem idle. The caller holds the transaction lock exclusively, and this
 // node has nothing left to do. It belongs to one goroutine, with Concluded.
 func (n *Node) AgreeToEnd() {
-	if n.On() {
+	if n.On() && !n.tables.changing() {
 		n.end.agree(n.intake.in.Taken)
 	}
 }

@@ -17,6 +17,11 @@ type Options struct {
 	Transport   cluster.Transport
 	Reconfigure bool  // this node replaces the configuration of the cluster at its start
 	Abandoned   []int // nodes that are lost for good; outboxes may know more
+	// Change is the last change of the table while the crawl ran; nil: none. Adopt says that the manifest has the table
+	// before it. Refused is a change that this node has refused, with the reason.
+	Change  *cluster.TableChange
+	Adopt   bool
+	Refused *cluster.TableChange
 
 	MaxPages        int64         // of all nodes; 0: no limit
 	Connections     int           // of this node

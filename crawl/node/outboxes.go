@@ -104,6 +104,38 @@ func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 	return nil
 }
 
+// sendOn puts the records of a message that other nodes own into their outboxes. It is part of a transaction.
+func (b *outboxes) sendOn(in *admit.Inlet, tx *account.Tx) error {
+	sent, lost := int64(0), int64(0)
+	for i := range in.Onward.Links {
+		l := &in.Onward.Links[i]
+		if b.gone.has(l.Node) {
+			lost++
+		}
+		if err := b.boxes[l.Node].AddLink(l.Key, l.Record); err != nil {
+			return err
+		}
+		sent++
+	}
+	tx.Count(state.CountLinksSent, sent)
+	tx.Count(state.CountLinksTaken, sent)
+	tx.Count(state.CountLinksAbandoned, lost)
+	edges, lostEdges := int64(len(in.Onward.Edges)), int64(0)
+	for i := range in.Onward.Edges {
+		e := &in.Onward.Edges[i]
+		if b.gone.has(e.Node) {
+			lostEdges++
+		}
+		if err := b.boxes[e.Node].AddEdge(e.From, e.To); err != nil {
+			return err
+		}
+	}
+	tx.Count(state.CountEdgesSent, edges)
+	tx.Count(state.CountEdgesTaken, edges)
+	tx.Count(state.CountEdgesAbandoned, lostEdges)
+	return nil
+}
+
 // dropAbandoned empties the outboxes for abandoned nodes. No goroutine of the node runs yet.
 func (b *outboxes) dropAbandoned() error {
 	for _, node := range b.gone.nodes() {

@@ -270,6 +270,10 @@ func (s *Stage) emitUnique(results []drum.Result) error {
 			if !res.New {
 				continue
 			}
+			if key, ok := state.MovedKey(res.Aux); ok {
+				tx.Known(key)
+				continue
+			}
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
@@ -419,6 +423,22 @@ func (s *Stage) TakeLinks(in *admit.Inlet, tx *account.Tx) error {
 		return nil
 	}
 	return s.others.Budgets.AddEdges(in.Edges)
+}
+
+// KnowMoved passes keys and links of slots that move here to URLseen. It is part of a transaction.
+func (s *Stage) KnowMoved(keys []drum.Tuple, text int64, tx *account.Tx) error {
+	if err := s.URLSeen.Add(keys); err != nil {
+		return err
+	}
+	s.meter.added.Add(int64(len(keys)))
+	s.meter.text.Add(text)
+	tx.Wake(s.merges)
+	return nil
+}
+
+// NameMoved passes names of slots that move here to the store of names. It is part of a transaction.
+func (s *Stage) NameMoved(names []drum.Tuple, tx *account.Tx) error {
+	return s.sendNames(&admit.Names{Tuples: names}, tx)
 }
 
 // BufferedBytes returns what the buckets of URLseen and of the names hold on disk.

@@ -40,6 +40,9 @@ func TruthOf(t *testing.T, fsys disk.FS, dirs []string) *Truth {
 	_, err = drum.ScanState(r.Set, state.NameURLSeen, PartOf[drum.State](t, m, state.NameURLSeen), drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error { tr.Seen[uint64(key)] = true; return nil },
 		Text: func(aux []byte, unique bool) error {
+			if _, ok := state.MovedKey(aux); ok {
+				return nil
+			}
 			if unique {
 				return tr.put(t, state.Spot{Place: state.PlaceUnstreamed})(aux)
 			}

@@ -178,5 +178,23 @@ func (t *Table) Restore(data []byte, now time.Time) error {
 	})
 }
 
+// Add adds the output of DumpHosts of another node, whose slots move here. The state of a host that is known here
+// stays.
+func (t *Table) Add(data []byte, now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return EachHost(data, func(key uint64, s State) {
+		s.Correct(now)
+		if t.hosts[key] == nil && len(t.hosts) < MaxTroubled {
+			if t.hosts == nil {
+				t.hosts = map[uint64]*troubledHost{}
+			}
+			h := &troubledHost{key: key, state: s, at: s.At}
+			t.hosts[key] = h
+			t.order.PushBack(h)
+		}
+	})
+}
+
 // MaxTroubled bounds a Table: about 200 bytes each, 13 MB in total.
 const MaxTroubled = 1 << 16

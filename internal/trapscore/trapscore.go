@@ -271,7 +271,7 @@ func EachHost(b []byte, f func(key uint64, s Score)) error {
 	return nil
 }
 
-// Restore adds the hosts that AppendHosts wrote.
+// Restore adds the hosts that AppendHosts wrote. It is safe for concurrent use.
 func (t *Table) Restore(b []byte) error {
 	return EachHost(b, func(key uint64, score Score) {
 		s := t.shardOf(key)

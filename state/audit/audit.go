@@ -194,7 +194,8 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 // BalanceSaved is Balance for a crawl that Open has returned.
 func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	var files [state.NumPlaces]weburl.Sum
-	if err := auditPlaces(r, m, &files); err != nil {
+	var known weburl.Sum
+	if err := auditPlaces(r, m, &files, &known); err != nil {
 		return nil, err
 	}
 	seen, err := state.Part[drum.State](m, state.NameURLSeen)
@@ -202,7 +203,7 @@ func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 		return nil, err
 	}
 	var keys weburl.Sum
-	foreign := foreignKeys{frozen: &m.Frozen}
+	foreign := foreignKeys{of: m}
 	if seen != nil {
 		sum := func(key drum.Key, _ []byte) error {
 			keys.Add(uint64(key))
@@ -222,7 +223,7 @@ func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep := balance(m, &files, keys, names)
+	rep := balance(m, &files, keys, names, known)
 	rep.Cluster = cluster
 	cluster.check(m, rep)
 	foreign.conclude(rep)
@@ -231,12 +232,12 @@ func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 
 // foreignKeys counts the keys of a node of a cluster whose slots other nodes own. Their URLs would be fetched twice.
 type foreignKeys struct {
-	frozen *state.Frozen
-	n      int64
+	of *state.Manifest
+	n  int64
 }
 
 func (f *foreignKeys) note(key uint64) {
-	if f.frozen.Elsewhere(key) {
+	if f.of.Elsewhere(key) {
 		f.n++
 	}
 }
@@ -248,8 +249,9 @@ func (f *foreignKeys) conclude(rep *Report) {
 	}
 }
 
-// balance compares the sums of the files with the accounts.
-func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names weburl.Sum) *Report {
+// balance compares the sums of the files with the accounts. known are the keys of URLseen that have moved here and
+// that no pass has passed on.
+func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names, known weburl.Sum) *Report {
 	rep := &Report{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
 	rep.Unique = Row{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
 	rep.Names = Row{Place: state.NameNames, Files: names, Account: m.Accounts.Names}
@@ -261,6 +263,7 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 	// URLseen's unique texts enter the accounts when a pass emits them, so take their sum from the files.
 	m.Accounts.Places[state.PlaceUnstreamed] = files[state.PlaceUnstreamed]
 	rep.Unique.Account.Merge(files[state.PlaceUnstreamed])
+	rep.Unique.Account.Merge(known)
 	for p := range state.NumPlaces {
 		row := Row{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p],
 			Ended: p == state.PlaceFetched || p == state.PlaceRefused}
@@ -289,6 +292,7 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 	rep.Orders = m.Accounts.Orders
 	want.Merge(rep.Orders)
 	want.Merge(m.Accounts.Moved)
+	want.Remove(known)
 	if rep.Placed != want {
 		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen, enqueued and moved URLs are %d, all places together hold %d%s",
 			want.N, rep.Placed.N, sameNumber(rep.Placed, want)))
@@ -303,16 +307,17 @@ func sameNumber(a, b weburl.Sum) string {
 	return ""
 }
 
-// auditPlaces sums the keys of the records in the files of every place.
-func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
-	return r.ScanURLs(m, state.URLScan{Places: state.WaitingPlaces[:], Visit: func(at state.Spot, data []byte) error {
+// auditPlaces sums the keys of the records in the files of every place, and those of URLScan.Known.
+func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum, known *weburl.Sum) error {
+	visit := func(at state.Spot, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return fmt.Errorf("crawl: audit of %s: %w", at.Place, err)
 		}
 		sums[at.Place].Add(r.Hasher.URLKey(rec.URL))
 		return nil
-	}})
+	}
+	return r.ScanURLs(m, state.URLScan{Places: state.WaitingPlaces[:], Known: known.Add, Visit: visit})
 }
 
 // auditNames sums the keys of the store of names and verifies each name.

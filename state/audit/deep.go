@@ -136,6 +136,9 @@ type Scanner struct {
 	// FetchedOrdered have ended and were enqueued again: with Visit, the record of the order counts as that
 	// of the URL.
 	FetchedUnseen, FetchedOrdered weburl.Sum
+	// MovedKeys are keys of slots that have moved here, and that URLseen has not passed on; early are those of URLs
+	// that came before URLseen has merged their keys.
+	MovedKeys, early weburl.Sum
 	// Away are URLs that ended here before their slots moved to other nodes.
 	Away weburl.Sum
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
@@ -381,7 +384,7 @@ func (x *Scanner) conclude() {
 	fetched, refused := x.Manifest.Accounts.Places[state.PlaceFetched], x.Manifest.Accounts.Places[state.PlaceRefused]
 	out.StoredAll = x.Fetched.N >= fetched.N
 	out.RefusedAll = x.Refused.N >= refused.N
-	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
+	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names, x.MovedKeys)
 	rep.Cluster = x.cluster
 	x.cluster.check(x.Manifest, &rep.Report)
 	x.foreign.conclude(&rep.Report)
@@ -425,6 +428,8 @@ func (x *Scanner) conclude() {
 	}
 	moved := x.Away
 	moved.Remove(x.nowhere)
+	moved.Merge(x.early)
+	moved.Merge(x.MovedKeys)
 	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
 		bad("%s in no place, and neither fetched nor refused here; %s done here before "+
 			"their slots moved; the account of moved URLs says %d",

@@ -11,15 +11,19 @@ import (
 // compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
 	// Crawls of older releases, and some repaired crawls, lack keys of enqueued URLs.
-	x.foreign.frozen = &x.Manifest.Frozen
+	x.foreign.of = x.Manifest
 	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
 			x.Seen.Add(key)
 			x.foreign.note(key)
 		}
+		entries, known := withoutKnown(entries)
 		entries, ordered := withoutOrdered(entries)
-		return x.compare(key, entries, seen, ordered || someLost)
+		if known && !seen && len(entries) > 0 { // a pass of URLseen will merge the key
+			x.early.Add(key)
+		}
+		return x.compare(key, entries, seen, ordered || someLost || known && !seen)
 	})
 }
 
@@ -32,9 +36,19 @@ func withoutOrdered(entries []TaggedKey) (_ []TaggedKey, ordered bool) {
 	return entries[:n], n < len(entries)
 }
 
+// withoutKnown returns the entries of a key without that of a key that has moved here and waits in URLseen.
+func withoutKnown(entries []TaggedKey) (_ []TaggedKey, known bool) {
+	n := len(entries)
+	for n > 0 && entries[n-1].Tag == tagKnown {
+		n--
+	}
+	return entries[:n], n < len(entries)
+}
+
 // EachKey calls fn in key order for each key that is in URLseen (seen) or was found elsewhere.
 func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+		entries, _ = withoutKnown(entries)
 		if entries, _ = withoutOrdered(entries); !seen && len(entries) == 0 {
 			return nil
 		}
@@ -145,7 +159,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 }
 
 // Elsewhere reports whether another node of the cluster owns the slot of a key.
-func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Frozen.Elsewhere(key) }
+func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Elsewhere(key) }
 
 // visited returns the entries of a URL that may have several responses, and the number of its ends. Any
 // number of responses may precede its place or its end.

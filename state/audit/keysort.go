@@ -20,7 +20,8 @@ const (
 	tagStored     = uint8(state.NumPlaces) + iota // a response record in a WARC file
 	tagLogFetched                                 // a line of the crawl log with a status
 	tagLogRefused                                 // a line of the crawl log with a reason
-	tagOrdered                                    // the URL was enqueued at some time; the last tag
+	tagOrdered                                    // the URL was enqueued at some time
+	tagKnown                                      // the key has moved here and waits in URLseen; the last tag
 )
 
 const taggedKeyBytes = 8 + 1 + 4 // in the sorter

@@ -34,6 +34,13 @@ func (x *Scanner) scanTexts() error {
 	}
 	found, err := drum.ScanState(x.Saved.Set, state.NameURLSeen, st.Waiting(), drum.Scan{
 		Text: func(aux []byte, unique bool) error {
+			if key, ok := state.MovedKey(aux); ok {
+				if unique {
+					x.MovedKeys.Add(key)
+					return nil
+				}
+				return x.sorter.add(TaggedKey{Key: key, Tag: tagKnown})
+			}
 			if unique {
 				_, err := x.record(state.PlaceUnstreamed, aux)
 				return err

@@ -48,6 +48,9 @@ func (p *prover) waiting() error {
 // texts reads the links that wait in URLseen.
 func (p *prover) texts() error {
 	return p.store(state.NameURLSeen, drum.Scan{Text: func(aux []byte, _ bool) error {
+		if _, ok := state.MovedKey(aux); ok {
+			return nil
+		}
 		return p.url(state.NameURLSeen, aux)
 	}})
 }

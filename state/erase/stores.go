@@ -190,6 +190,9 @@ func (w *next) seen() error {
 	}
 	return repair.RemakeState(w.Shadow, state.NameURLSeen, func(old, copied *drum.State) (*drum.State, error) {
 		look := func(aux []byte, _ bool) error {
+			if _, ok := state.MovedKey(aux); ok {
+				return nil
+			}
 			is, err := w.touches(aux)
 			if is {
 				err = errTouched
@@ -202,6 +205,12 @@ func (w *next) seen() error {
 		}
 		var again []uint64 // keys of unique texts that stay; the texts themselves are in RAM at a checkpoint
 		if err := w.scanStore(state.NameURLSeen, old.Waiting(), drum.Scan{Text: func(aux []byte, unique bool) error {
+			if key, ok := state.MovedKey(aux); ok {
+				if unique {
+					again = append(again, key)
+				}
+				return nil
+			}
 			var rec weburl.Record
 			if err := rec.Decode(aux); err != nil || !unique {
 				return err
@@ -226,6 +235,9 @@ func (w *next) seen() error {
 			return nil, errors.Join(err, d.Close())
 		}
 		if err := w.scanStore(state.NameURLSeen, old.Waiting(), drum.Scan{Text: func(aux []byte, _ bool) error {
+			if key, ok := state.MovedKey(aux); ok {
+				return d.Add([]drum.Tuple{{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux}})
+			}
 			var rec weburl.Record
 			if err := rec.Decode(aux); err != nil || w.t.URL(rec.URL) {
 				return err

@@ -231,6 +231,7 @@ func (m *mover) save(n *node) error {
 	}
 	a := &next.Accounts
 	a.Unique, a.Names = n.unique, n.names
+	a.Got.Known.Merge(n.passedOn)
 	a.Moved = weburl.Sum{}
 	for p := range state.NumPlaces {
 		if p != state.PlaceFetched && p != state.PlaceRefused {

@@ -151,7 +151,7 @@ func (m *mover) openNode(i int, committed bool) (*node, error) {
 	if r == nil {
 		return nil, err
 	}
-	n := &node{number: i, saved: r, m: man}
+	n := &node{number: i, saved: r, m: man, counted: new(cluster.Loads)}
 	if len(r.Locks) < len(at.Dirs) || r.Set.Len() == 0 {
 		return n, err
 	}

@@ -26,9 +26,11 @@ type node struct {
 	shadow *repair.Shadow
 
 	stores        [numStores]*drum.Drum // of the next state; nil: as before
+	remote        *remote               // a node that this one gives slots to while others run; nil: a node of Run
 	checks        int64                 // that wait in the indegree store
 	before, after [state.NumPlaces]weburl.Sum
 	unique, names weburl.Sum              // of the next state
+	passedOn      weburl.Sum              // keys that came with a slot, and count as come from now on
 	deferred      [state.NumReasons]int64 // of the next state
 	left          [state.NumReasons]int64 // reasons of held URLs that left
 	waiting       int64                   // URLs that left
@@ -36,7 +38,7 @@ type node struct {
 	health        []health.Entry   // of the next state, like the two below
 	delays, traps []byte           // coded
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
-	counted       cluster.Loads    // of the slots, of the next state
+	counted       *cluster.Loads   // of the slots, of the next state
 
 	scopes   []uint64 // keys of sites from messages
 	taken    map[int]cluster.Taken
@@ -102,7 +104,12 @@ func (n *node) closeStores() error {
 }
 
 // add adds a tuple to a store of the next state.
-func (n *node) add(store int, t drum.Tuple) error { return n.stores[store].Add([]drum.Tuple{t}) }
+func (n *node) add(store int, t drum.Tuple) error {
+	if n.remote != nil {
+		return n.remote.add(store, t)
+	}
+	return n.stores[store].Add([]drum.Tuple{t})
+}
 
 // ownsKey reports whether the node owns the slot of a key of a URL, a host or an origin.
 func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
@@ -110,6 +117,9 @@ func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
 // arrive passes a URL to the check of STAR. part is that of its host; again says that it had a queue.
 func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
 	rec.Extra, rec.Reason = nil, 0
+	if n.remote != nil {
+		return n.remote.url(key, rec, again)
+	}
 	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again,
 		Aux: rec.Append(nil)}
 	n.checks++

@@ -118,6 +118,9 @@ func (m *mover) waits(n *node) error {
 // text gives a link that waits in URLseen to its owner. A unique URL, which the next checkpoint would have in STAR,
 // goes there.
 func (m *mover) text(n *node, aux []byte, unique bool) error {
+	if key, ok := state.MovedKey(aux); ok {
+		return m.known(n, key, unique)
+	}
 	var rec weburl.Record
 	if err := rec.Decode(aux); err != nil {
 		return fmt.Errorf("%s: %w", state.NameURLSeen, err)
@@ -130,6 +133,20 @@ func (m *mover) text(n *node, aux []byte, unique bool) error {
 	n.before[state.PlaceUnstreamed].Add(key)
 	to.counted.Slots[weburl.SlotOf(key)].Add(cluster.Load{Known: 1, Waiting: 1}) // URLseen would pass it on now
 	return to.arrive(key, &rec, n.partOf(&rec), false)
+}
+
+// known gives a key that has come with a slot and that URLseen has not passed on to its owner. A unique one is in the
+// cache of URLseen, and gets there.
+func (m *mover) known(n *node, key uint64, unique bool) error {
+	to := m.owner(key)
+	if unique {
+		n.passedOn.Add(key)
+		return nil
+	}
+	if to != n {
+		n.passedOn.Add(key)
+	}
+	return to.add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: state.AppendMovedKey(nil, key)})
 }
 
 // partOf returns the part of the budget that the host of a URL may use.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -383,6 +384,14 @@ func (w *Shadow) NewDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) 
 	least := int64(opt.MaxValueBytes) + 4096
 	opt.BufferBytes = (int(min(max(w.ramBytes/int64(4*old.Buckets), least), 256<<10)) + 4095) &^ 4095
 	return drum.Open(opt, nil)
+}
+
+// NewOutbox opens an outbox in the shadow directories in a state without queues. The outbox of that name is replaced.
+func (w *Shadow) NewOutbox(name string, opt cluster.OutboxOptions, st *cluster.OutboxState) (*cluster.Outbox, error) {
+	w.replace(name + "/pending")
+	w.replace(name + "/sent")
+	opt.Set, opt.Name, opt.BlockBytes = w.Set, name, repairBlockBytes
+	return cluster.OpenOutbox(opt, st)
 }
 
 // SaveDrum closes a store of NewDrum and returns its state.

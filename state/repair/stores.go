@@ -85,6 +85,9 @@ func (w *repair) remakeSeen() error {
 			return nil, err
 		}
 		again := func(aux []byte, _ bool) error {
+			if key, ok := state.MovedKey(aux); ok {
+				return d.Add([]drum.Tuple{{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux}})
+			}
 			var rec weburl.Record
 			if rec.Decode(aux) != nil {
 				return nil

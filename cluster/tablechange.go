@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// TableKey is the key of the table in BucketCrawl, once the table has changed while the crawl runs.
+const TableKey = "table"
+
+// TableChange is a table and the last change that led to it: the value TableKey, and a file of each node. A change is
+// written only when the marks of all nodes have the table before it.
+type TableChange struct {
+	Form
+	Kind   ChangeKind `json:"kind"`
+	Giver  int        `json:"giver,omitempty"`  // of ChangeGive
+	Before uint64     `json:"before,omitempty"` // Table.Sum of the table before
+	ID     string     `json:"id"`               // random: two changes differ
+	Moves  int        `json:"moves"`            // number of the table
+	Nodes  int        `json:"nodes"`
+	Owners string     `json:"owners"` // of the slots, 2 bytes each, base64
+	// Departed lists the nodes that take part no more.
+	Departed []int  `json:"departed,omitempty"`
+	Refused  string `json:"refused,omitempty"` // the reason why the giver does not carry out a ChangeGive
+}
+
+// ChangeKind is a kind of change.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ChangeGrow   ChangeKind = "grow"   // the table has one node more, which owns nothing
+	ChangeGive   ChangeKind = "give"   // slots of one node, the giver, belong to others
+	ChangeDepart ChangeKind = "depart" // a node without slots takes part no more
+	ChangeForget ChangeKind = "forget" // a lost node takes part no more, and others begin with its slots
+)
+
+// Encode returns the value.
+func (c *TableChange) Encode() ([]byte, error) { return json.Marshal(c) }
+
+// NewTableChange describes a table.
+func NewTableChange(kind ChangeKind, before, t *Table, giver int, id string) *TableChange {
+	c := &TableChange{Form: Form{V: Version}, Kind: kind, Giver: giver, ID: id, Moves: t.moves, Nodes: t.nodes,
+		Owners: base64.StdEncoding.EncodeToString(t.appendOwners(nil)), Departed: t.Departed()}
+	if before != nil {
+		c.Before = before.Sum()
+	}
+	return c
+}
+
+// ErrTable means that bytes are not a table. It comes wrapped.
+var ErrTable = errors.New("not a table of owners")
+
+// DecodeTableChange decodes an untrusted value, and returns its table, too.
+func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
+	var c TableChange
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, nil, fmt.Errorf("cluster: %w: %w", ErrTable, err)
+	}
+	if err := c.Check(); err != nil {
+		return nil, nil, err
+	}
+	owners, err := base64.StdEncoding.DecodeString(c.Owners)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster: %w: %w", ErrTable, err)
+	}
+	t, err := ParseTable(c.Nodes, owners)
+	if err == nil {
+		err = t.depart(c.Departed)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("cluster: %w: %w", ErrTable, err)
+	}
+	switch c.Kind {
+	case ChangeGrow, ChangeGive, ChangeDepart, ChangeForget:
+	default:
+		return nil, nil, fmt.Errorf("cluster: %w: a change of kind %.20q", ErrTable, c.Kind)
+	}
+	if c.Moves < 1 || c.Giver < 0 || c.Giver >= c.Nodes || len(c.ID) > 64 || len(c.Refused) > 1<<10 {
+		return nil, nil, fmt.Errorf("cluster: %w: change %d of node %d", ErrTable, c.Moves, c.Giver)
+	}
+	t.moves = c.Moves
+	return &c, t, nil
+}
+
+// Takers returns the nodes that get slots when a table follows another.
+func Takers(before, next *Table) (takers []int) {
+	for slot := range Slots {
+		if to := next.OwnerOf(slot); before.OwnerOf(slot) != to && !slices.Contains(takers, to) {
+			takers = append(takers, to)
+		}
+	}
+	slices.Sort(takers)
+	return takers
+}
+
+// Grow returns a table with one node more, which owns nothing.
+func (t *Table) Grow() (*Table, error) {
+	if t.nodes >= MaxNodes {
+		return nil, fmt.Errorf("cluster: %d nodes are the most", MaxNodes)
+	}
+	next := *t
+	next.nodes++
+	next.moves++
+	next.departed = append(slices.Clone(t.departed), false)
+	return &next, nil
+}
+
+// Give returns a table in which slots of node from belong to others, by slot.
+func (t *Table) Give(from int, to map[int]int) (*Table, error) {
+	next := *t
+	next.moves++
+	for slot, node := range to {
+		if slot < 0 || slot >= Slots || t.OwnerOf(slot) != from || node < 0 || node >= t.nodes || node == from ||
+			t.HasDeparted(node) {
+			return nil, fmt.Errorf("cluster: slot %d cannot move from node %d to node %d", slot, from, node)
+		}
+		next.owners[slot] = uint16(node)
+	}
+	if len(to) == 0 {
+		return nil, errors.New("cluster: no slot would move")
+	}
+	return &next, nil
+}
+
+// Depart returns a table without a node. Slots that the node owns go to the others, in turn, by the fewest slots.
+func (t *Table) Depart(node int) (*Table, error) {
+	if node < 0 || node >= t.nodes || t.HasDeparted(node) {
+		return nil, fmt.Errorf("cluster: there is no node %d", node)
+	}
+	next := *t
+	next.moves++
+	next.departed = make([]bool, t.nodes)
+	copy(next.departed, t.departed)
+	next.departed[node] = true
+	if !slices.Contains(next.departed, false) {
+		return nil, fmt.Errorf("cluster: node %d is the last one", node)
+	}
+	shares := make([]int, t.nodes)
+	for n := range shares {
+		shares[n] = t.Share(n)
+	}
+	for slot := range next.owners {
+		if int(next.owners[slot]) != node {
+			continue
+		}
+		least := -1
+		for n, share := range shares {
+			if !next.departed[n] && (least < 0 || share < shares[least]) {
+				least = n
+			}
+		}
+		next.owners[slot] = uint16(least)
+		shares[least]++
+	}
+	return &next, nil
+}
+
+// HasDeparted reports whether a node takes part no more.
+func (t *Table) HasDeparted(node int) bool { return node < len(t.departed) && t.departed[node] }
+
+// Gone reports for each node whether it takes part no more. The caller does not change it.
+func (t *Table) Gone() []bool {
+	gone := make([]bool, t.nodes)
+	copy(gone, t.departed)
+	return gone
+}
+
+// Departed lists the nodes that take part no more.
+func (t *Table) Departed() (list []int) {
+	for node, gone := range t.departed {
+		if gone {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// depart notes nodes that take part no more. They own nothing.
+func (t *Table) depart(list []int) error {
+	if len(list) == 0 {
+		return nil
+	}
+	t.departed = make([]bool, t.nodes)
+	for _, node := range list {
+		if node < 0 || node >= t.nodes || t.departed[node] || t.Share(node) > 0 {
+			return fmt.Errorf("cluster: node %d of %d cannot have departed", node, t.nodes)
+		}
+		t.departed[node] = true
+	}
+	return nil
+}

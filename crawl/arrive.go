@@ -1,0 +1,116 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/drum"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// takeRecords takes the records of a message of another node: links and edges for the stores, those that other nodes
+// own, and parts of slots that move here. It is part of a transaction.
+func (c *crawler) takeRecords(in *admit.Inlet, tx *account.Tx) error {
+	if err := c.node.SendOn(in, tx); err != nil {
+		return err
+	}
+	for i := range in.Parts {
+		if err := c.arrive(&in.Parts[i], tx); err != nil {
+			return fmt.Errorf("crawl: a part of a slot that moves here (%c): %w", in.Parts[i].Kind, err)
+		}
+	}
+	return c.seen.TakeLinks(in, tx)
+}
+
+// arrive takes a part of the state of a slot that moves here. All stages run: a URL is visited as soon as it is here.
+// The keys that the giver knows come before all links.
+func (c *crawler) arrive(p *admit.MovedPart, tx *account.Tx) error {
+	key, value, data := uint64(0), []byte(nil), p.Data
+	switch p.Kind {
+	case cluster.MovedPLD, cluster.MovedName, cluster.MovedRobots:
+		if len(data) < 8 {
+			return cluster.ErrMessage
+		}
+		key, value = binary.LittleEndian.Uint64(data), data[8:]
+	}
+	switch p.Kind {
+	case cluster.MovedKeys:
+		return c.arriveKeys(data, tx)
+	case cluster.MovedURL:
+		return c.arriveURL(data, tx)
+	case cluster.MovedLink:
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return err
+		}
+		t := drum.Tuple{Key: drum.Key(c.Hasher.URLKey(rec.URL)), Op: drum.CheckUpdate, Aux: data}
+		return c.seen.KnowMoved([]drum.Tuple{t}, int64(len(data)), tx)
+	case cluster.MovedEdges:
+		edges := make([]star.Edge, 0, len(data)/16)
+		for ; len(data) >= 16; data = data[16:] {
+			edges = append(edges, star.Edge{From: binary.LittleEndian.Uint64(data),
+				To: binary.LittleEndian.Uint64(data[8:])})
+		}
+		c.budgets.Wake(tx)
+		return c.budgets.AddEdges(edges)
+	case cluster.MovedPLD:
+		return c.budgets.Arrive(tx, key, value)
+	case cluster.MovedName:
+		if _, _, err := state.DecodeName(value); err != nil {
+			return err
+		}
+		return c.seen.NameMoved([]drum.Tuple{{Key: drum.Key(key), Op: drum.CheckUpdate, Value: value}}, tx)
+	case cluster.MovedRobots:
+		return c.check.Arrive(tx, key, value)
+	case cluster.MovedHealth:
+		return c.health.Add(data)
+	case cluster.MovedTraps:
+		if c.traps == nil {
+			return nil
+		}
+		return c.traps.Restore(data)
+	case cluster.MovedLoad:
+		slot, l, err := cluster.MovedLoadOf(data)
+		if err == nil {
+			c.Accounts.AddLoad(slot, l)
+		}
+		return err
+	case cluster.MovedDelays:
+		return c.dispatcher.AddDelays(data)
+	}
+	return nil // MovedBegin and MovedEnd are of the node
+}
+
+// arriveKeys passes keys that the giver knows to URLseen.
+func (c *crawler) arriveKeys(data []byte, tx *account.Tx) error {
+	keys := make([]drum.Tuple, 0, len(data)/8)
+	texts := make([]byte, 0, len(data)/8*9)
+	if err := cluster.EachMovedKey(data, func(key uint64) {
+		at := len(texts)
+		texts = state.AppendMovedKey(texts, key)
+		keys = append(keys, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: texts[at:len(texts):len(texts)]})
+	}); err != nil {
+		return err
+	}
+	return c.seen.KnowMoved(keys, int64(len(texts)), tx)
+}
+
+// arriveURL passes a URL that waited at the giver to STAR.
+func (c *crawler) arriveURL(data []byte, tx *account.Tx) error {
+	var rec weburl.Record
+	if len(data) < 2 || data[0] > 1 {
+		return cluster.ErrMessage
+	}
+	if err := rec.Decode(data[1:]); err != nil {
+		return err
+	}
+	tx.Arrive(c.Hasher.URLKey(rec.URL), state.PlaceStar)
+	check := c.budgets.CheckOf(&rec, data[1:])
+	check.Again = data[0] == 1
+	return c.budgets.CheckAll(tx, []star.CheckTuple{check})
+}

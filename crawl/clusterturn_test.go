@@ -1,0 +1,334 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/cluster"
+	"drumbeat/cluster/mem"
+	"drumbeat/crawl/account"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// give changes the table while the nodes run: slots of a node, as which says, go to others.
+func (c *testCluster) change(ctx context.Context, kind cluster.ChangeKind, before, next *cluster.Table, giver int) {
+	c.t.Helper()
+	data, err := cluster.NewTableChange(kind, before, next, giver, "test").Encode()
+	must(c.t, err)
+	_, err = c.engines[0].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
+	must(c.t, err)
+}
+
+// fetchedAll waits until the marks of all nodes together have n pages.
+func (c *testCluster) fetchedAll(ctx context.Context, n int64) bool {
+	for ctx.Err() == nil {
+		sum := int64(0)
+		for node := range c.options {
+			v, err := c.engines[0].Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+			var m cluster.Mark
+			if err == nil && json.Unmarshal(v.Data, &m) == nil {
+				sum += m.Pages
+			}
+		}
+		if sum >= n {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// settled waits until the marks of all nodes have a table.
+func (c *testCluster) settled(ctx context.Context, moves int) bool {
+	for ctx.Err() == nil {
+		n := 0
+		for node := range c.options {
+			v, err := c.engines[0].Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+			if err == nil && cluster.MarkMoves(v.Data) >= moves {
+				n++
+			}
+		}
+		if n == len(c.options) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// half returns every second slot of a node, for another.
+func half(t *cluster.Table, from, to int) map[int]int {
+	slots := map[int]int{}
+	n := 0
+	for slot := range cluster.Slots {
+		if t.OwnerOf(slot) == from {
+			if n++; n%2 == 0 {
+				slots[slot] = to
+			}
+		}
+	}
+	return slots
+}
+
+// TestGiveWhileRunning: while three nodes crawl, half the slots of one move to another. All continue, each URL of the
+// web is fetched once, and the audits balance.
+func TestGiveWhileRunning(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+			o.Robots.RedirectHost = 0
+		})
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, nil)
+		defer c.close()
+		before := c.options[0].Cluster.Table
+		next, err := before.Give(0, half(before, 0, 1))
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 1*time.Hour)
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if !c.fetchedAll(ctx, 200) {
+				t.Error("no 200 requests")
+				return
+			}
+			c.change(ctx, cluster.ChangeGive, before, next, 0)
+			if !c.settled(ctx, 1) {
+				t.Error("the nodes have not taken the table")
+			}
+		}()
+		results := c.run(t.Context())
+		<-done
+		for i := range c.options {
+			c.options[i].Cluster.Table = next
+		}
+		c.check(results)
+		for i := range c.options {
+			checkDeep(t, &c.options[i])
+		}
+		if c.conserved() == 0 {
+			t.Error("no URL has moved")
+		}
+	})
+}
+
+// conserved compares what the nodes have given with what they have got.
+func (c *testCluster) conserved() (given int64) {
+	c.t.Helper()
+	var gave, got cluster.MovedSums
+	var moved weburl.Sum
+	for i := range c.options {
+		_, m, err := lastManifest(c.options[i].Disk.FS, c.options[i].Disk.Dirs)
+		must(c.t, err)
+		a := &m.Accounts
+		gave.Add(&a.Given)
+		got.Add(&a.Got)
+		moved.Merge(a.Moved)
+		c.t.Logf("node %d: given %d known, %d waiting; got %d, %d; moved %d; pages %d", i, a.Given.Known.N,
+			a.Given.Waiting.N, a.Got.Known.N, a.Got.Waiting.N, a.Moved.N, a.Counters[state.CountPages])
+	}
+	if gave != got || moved != (weburl.Sum{}) {
+		c.t.Errorf("given %d known, %d waiting; got %d, %d; %d moved", gave.Known.N, gave.Waiting.N, got.Known.N,
+			got.Waiting.N, moved.N)
+	}
+	return gave.Known.N
+}
+
+// TestGrow: a crawl that began as a cluster of one node grows to three while it runs: each new node gets a third of the
+// slots from each older one. All together fetch each URL once.
+func TestGrow(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+			o.Robots.RedirectHost = 0
+		})
+		c := newCluster(t, web, 1, mem.Faults{Delay: 10 * time.Millisecond}, nil)
+		defer c.close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		table := c.options[0].Cluster.Table
+		results := make([]*Result, 3)
+		errs := make([]error, 3)
+		var wg sync.WaitGroup
+		run := func(node int) {
+			o := c.options[node]
+			wg.Go(func() {
+				if results[node], errs[node] = c.start(ctx, node, o); errs[node] != nil {
+					t.Errorf("node %d: %v", node, errs[node])
+					cancel()
+				}
+			})
+		}
+		next := func(kind cluster.ChangeKind, giver int, make func(*cluster.Table) (*cluster.Table, error)) {
+			t.Helper()
+			after, err := make(table)
+			must(t, err)
+			c.change(ctx, kind, table, after, giver)
+			if table = after; !c.settled(ctx, after.Moves()) {
+				t.Errorf("%s: the nodes have not taken the table", kind)
+			}
+		}
+		run(0)
+		if !c.fetchedAll(ctx, 100) {
+			t.Fatal("no 100 pages")
+		}
+		for node := 1; node < 3; node++ {
+			next(cluster.ChangeGrow, 0, (*cluster.Table).Grow)
+			o := simOptions(t, web, memfs.New(*seedFlag+uint64(node)))
+			e := c.net.Transport(node)
+			c.engines = append(c.engines, e)
+			o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3},
+				Transport: e}
+			c.options = append(c.options, o)
+			run(node)
+			for from := range node {
+				next(cluster.ChangeGive, from, func(b *cluster.Table) (*cluster.Table, error) {
+					return b.Give(from, half(b, from, node))
+				})
+			}
+		}
+		wg.Wait()
+		for node, err := range errs {
+			if err != nil {
+				t.Fatalf("node %d: %v", node, err)
+			}
+		}
+		for i := range c.options {
+			c.options[i].Cluster.Table = table
+		}
+		c.check(results)
+		for i := range c.options {
+			checkDeep(t, &c.options[i])
+		}
+		if c.conserved() == 0 {
+			t.Error("no URL has moved")
+		}
+	})
+}
+
+// coordinator changes the table of a cluster whose nodes and broker fail. It is what the operator's command does.
+type coordinator struct {
+	c *testCluster
+	e *mem.Transport
+}
+
+// apply makes a change and waits until the marks of all nodes have it. The broker may lose it before a node has it.
+func (o *coordinator) apply(ctx context.Context, kind cluster.ChangeKind, before, next *cluster.Table, giver int) bool {
+	data, err := cluster.NewTableChange(kind, before, next, giver, fmt.Sprint(next.Moves())).Encode()
+	must(o.c.t, err)
+	for account.Sleep(ctx, time.Second) {
+		have := 0
+		for node := range o.c.options {
+			if v, err := o.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node)); err == nil &&
+				cluster.MarkMoves(v.Data) >= next.Moves() {
+				have++
+			}
+		}
+		if have == len(o.c.options) {
+			return true
+		}
+		v, err := o.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+		var c *cluster.TableChange
+		if err == nil {
+			c, _, err = cluster.DecodeTableChange(v.Data)
+		}
+		if have == 0 && (errors.Is(err, cluster.ErrNotFound) || err == nil && c.Moves < next.Moves()) {
+			_, _ = o.e.Put(ctx, cluster.BucketCrawl, cluster.TableKey, data) // again, if the broker is away
+		}
+	}
+	return false
+}
+
+// giveCuts is a crawl whose slots move, there and back, while nodes are cut off as how says.
+func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) cutting,
+	kills *int) (doubled int, given int64) {
+	rng := rand.New(rand.NewPCG(seed, 0x67697665))
+	o := simweb.Defaults(seed)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 25, 500, 2
+	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
+	web, err := simweb.New(o)
+	must(t, err)
+	nodes := 2 + int(seed%2)
+	faults := mem.Faults{Delay: 100 * time.Millisecond}
+	if chaotic {
+		faults = mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}
+	}
+	c := newCluster(t, web, nodes, faults, func(node int, o *Options) {
+		small(o)
+		o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
+	})
+	defer c.close()
+	ctx, stop := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	if chaotic {
+		ended.Go(func() { c.net.Chaos(ctx, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second}) })
+	}
+	table, changes := c.options[0].Cluster.Table, 0
+	ended.Go(func() {
+		e := c.net.Transport(0)
+		defer e.Close()
+		op := &coordinator{c, e}
+		account.Sleep(ctx, time.Duration(1+rng.IntN(5))*time.Second)
+		for _, pair := range [][2]int{{0, 1}, {1, nodes - 1}, {nodes - 1, 0}} {
+			next, err := table.Give(pair[0], half(table, pair[0], pair[1]))
+			if pair[0] == pair[1] {
+				continue
+			}
+			must(t, err)
+			if !op.apply(ctx, cluster.ChangeGive, table, next, pair[0]) {
+				return
+			}
+			table = next
+			changes++
+		}
+	})
+	c.lives(how(rng), kills)
+	stop()
+	ended.Wait()
+	for i := range c.options {
+		c.options[i].Cluster.Table = table
+	}
+	doubled = c.checkCuts()
+	given = c.conserved()
+	if t.Logf("seed %d: %d changes", seed, changes); changes == 0 {
+		t.Errorf("seed %d: the table has not changed", seed)
+	}
+	return doubled, given
+}
+
+// TestGiveCuts: nodes are killed, or lose their power, at random operations on their disks, while slots move, there and
+// back, and the broker fails. All nodes together fetch each URL nevertheless, and count it once.
+func TestGiveCuts(t *testing.T) {
+	t.Parallel()
+	var kills, doubled int
+	var given int64
+	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
+		inBubble(t, func(t *testing.T) {
+			d, n := giveCuts(t, seed, seed%2 == 0, func(rng *rand.Rand) cutting { return atRandom(rng, 4) }, &kills)
+			doubled, given = doubled+d, given+n
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if t.Logf("%d cuts, %d URLs have moved, %d were fetched more than once", kills, given, doubled); given == 0 {
+		t.Error("no URL has moved")
+	}
+}

@@ -1,0 +1,329 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/state"
+)
+
+// tables follows the table of owners while it changes (docs/contribute/cluster-design.md). A node does not change its
+// table while it runs: the run ends, the state changes on disk, and the next run begins in the same process. tables
+// decides when. Its goroutines are "table" and "watchtable"; the other methods are safe for concurrent use.
+//
+// The giver of a change goes first: when it runs again, the content of its slots is in its outboxes, and it sends on
+// what comes for them. A taker follows when it has taken all of it. The others follow when the marks of the giver and
+// the takers say that they have. So a node that owns slots by the table of any node has them, or they are on their way
+// in front of each record for them.
+type tables struct {
+	run   *account.Run
+	opt   *Options
+	heard *heard
+	rest  func() // ends the run, so that the table can change
+	wake  account.Signal
+
+	mu       sync.Mutex // guards the fields below
+	moves    []int      // by node: Moves of the last mark, of any table
+	next     *cluster.TableChange
+	table    *cluster.Table // of next
+	revision uint64         // of the value next
+	turn     *Turn
+
+	arrival arrival // guarded by the transaction lock
+}
+
+// arrival are the slots that move here.
+type arrival struct {
+	change     *cluster.TableChange // nil: none
+	slots      state.Slots
+	arrived    bool // all of them have come
+	seedsAgain bool
+}
+
+// Turn says how the table changes between two runs.
+type Turn struct {
+	Change *cluster.TableChange
+	Table  *cluster.Table
+	Give   bool // this node gives slots
+}
+
+func (t *tables) restore(m *state.Manifest) error {
+	if m == nil || len(m.Next) == 0 || t.opt.Adopt {
+		return nil
+	}
+	change, _, err := cluster.DecodeTableChange(m.Next)
+	if err != nil {
+		return err
+	}
+	t.arrival = arrival{change: change, slots: m.Arriving, arrived: m.Arrived, seedsAgain: m.SeedsAgain}
+	return nil
+}
+
+// saveTo puts the tables into a manifest. mo was frozen with the transaction lock.
+func (t *tables) saveTo(m *state.Manifest, a arrival) error {
+	var err error
+	if t.opt.Change != nil {
+		if m.Table, err = t.opt.Change.Encode(); err != nil {
+			return err
+		}
+	}
+	if a.change == nil {
+		return nil
+	}
+	m.Arriving, m.Arrived, m.SeedsAgain = a.slots, a.arrived, a.seedsAgain
+	m.Next, err = a.change.Encode()
+	return err
+}
+
+// begins checks the beginning of slots that move here from another node. later says that this node does not have the
+// table before that change yet.
+func (t *tables) begins(in *admit.Inlet, from int) (later bool, _ error) {
+	for i := range in.Parts {
+		p := &in.Parts[i]
+		if p.Kind != cluster.MovedBegin {
+			continue
+		}
+		c, next, err := cluster.DecodeTableChange(p.Data)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("crawl: %w: %w", cluster.ErrMessage, err)
+		case c.Moves > t.opt.Table.Moves()+1:
+			return true, nil
+		case c.Moves <= t.opt.Table.Moves() || c.Giver != from || c.Before != t.opt.Table.Sum() ||
+			next.Nodes() != t.opt.nodes():
+			return false, fmt.Errorf("crawl: %w: slots that move from node %d by change %d, after change %d",
+				cluster.ErrMessage, from, c.Moves, t.opt.Table.Moves())
+		}
+	}
+	return false, nil
+}
+
+// take notes the begin and the end of slots that move here. It is part of the transaction of their message.
+func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
+	for i := range in.Parts {
+		switch p := &in.Parts[i]; p.Kind {
+		case cluster.MovedBegin:
+			c, next, err := cluster.DecodeTableChange(bytes.Clone(p.Data))
+			if err != nil {
+				return err
+			}
+			t.arrival = arrival{change: c}
+			for slot := range cluster.Slots {
+				if next.OwnerOf(slot) == t.opt.Node && t.opt.Table.OwnerOf(slot) != t.opt.Node {
+					t.arrival.slots.Set(slot)
+				}
+			}
+			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", c.Giver, "change", c.Moves)
+		case cluster.MovedEnd:
+			change, seedsDone, sums, err := cluster.MovedEndOf(p.Data)
+			if err != nil {
+				return err
+			}
+			if c := t.arrival.change; c == nil || uint64(c.Moves) != change {
+				return fmt.Errorf("crawl: the end of change %d without its begin: %w", change, state.ErrIncompatible)
+			}
+			t.arrival.arrived, t.arrival.seedsAgain = true, !seedsDone
+			tx.Late.Add(t.opt.Log.Info, "slots have moved here", "change", change, "urls", sums.Known.N,
+				"waiting", sums.Waiting.N)
+			tx.Wake(t.wake)
+		}
+	}
+	return nil
+}
+
+// arrived reports whether slots have come, and the run must end before it takes anything else.
+func (t *tables) arrived() bool {
+	t.run.TxLock.RLock()
+	defer t.run.TxLock.RUnlock()
+	return t.arrival.arrived
+}
+
+// changing reports whether the table is to change, so that the crawl cannot be over.
+func (t *tables) changing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.turn != nil || t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == ""
+}
+
+// neighbour reports whether a mark is of the table before this node's, which changed while the crawl ran, or of a later
+// one that this node knows.
+func (t *tables) neighbour(m *cluster.Mark) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := t.opt.Table.Moves()
+	return m.Moves == own-1 && t.opt.Change != nil || m.Moves > own && t.next != nil && t.next.Moves >= m.Moves
+}
+
+// noteMark notes the table of a node's mark.
+func (t *tables) noteMark(node, moves int) {
+	t.mu.Lock()
+	changed := node >= 0 && node < len(t.moves) && t.moves[node] != moves
+	if changed {
+		t.moves[node] = moves
+	}
+	t.mu.Unlock()
+	if changed {
+		t.wake.Raise()
+	}
+}
+
+// follow ends the run when the table is to change here.
+func (t *tables) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		turn, err := t.due(ctx)
+		if err != nil {
+			return err
+		}
+		if turn != nil {
+			t.mu.Lock()
+			t.turn = turn
+			t.mu.Unlock()
+			t.rest()
+			return nil
+		}
+		t.run.Await(ctx, t.wake, account.WakeAfter)
+	}
+	return nil
+}
+
+// due returns the change that is due here; nil: none.
+func (t *tables) due(ctx context.Context) (*Turn, error) {
+	t.run.TxLock.RLock()
+	a := t.arrival
+	t.run.TxLock.RUnlock()
+	if a.arrived {
+		return turnOf(a.change)
+	}
+	t.mu.Lock()
+	next, table, moves := t.next, t.table, slices.Clone(t.moves)
+	t.mu.Unlock()
+	own := t.opt.Table
+	switch {
+	case next == nil || next.Moves < own.Moves() || next.Moves == own.Moves() && table.Sum() == own.Sum():
+		return nil, nil
+	case next.Moves == own.Moves(), next.Moves == own.Moves()+1 && next.Before != own.Sum():
+		return nil, fmt.Errorf("crawl: two changes of the table of owners were made at once: the cluster has another "+
+			"change %d: %w", next.Moves, state.ErrIncompatible)
+	case next.Moves > own.Moves()+1:
+		return nil, nil // the changes between are those of a node that gives slots to this one
+	case next.Kind != cluster.ChangeGive:
+		return &Turn{Change: next, Table: table}, nil
+	case next.Refused != "":
+		return nil, nil
+	}
+	takers := cluster.Takers(own, table)
+	switch {
+	case next.Giver == t.opt.Node && t.opt.Refused != nil && t.opt.Refused.ID == next.ID:
+		return nil, t.refuse(ctx, next)
+	case next.Giver == t.opt.Node:
+		if cluster.Common(t.opt.reads(), t.opt.Node, t.heard.all(), t.opt.Table.Gone()) < cluster.MovedVersion {
+			return nil, nil // a node of an older program, or one whose mark is not known
+		}
+		return &Turn{Change: next, Table: table, Give: true}, nil
+	case slices.Contains(takers, t.opt.Node):
+		return nil, nil // when its slots have come
+	}
+	for _, node := range append(takers, next.Giver) {
+		if moves[node] < next.Moves {
+			return nil, nil
+		}
+	}
+	return &Turn{Change: next, Table: table}, nil
+}
+
+func turnOf(c *cluster.TableChange) (*Turn, error) {
+	data, err := c.Encode()
+	if err != nil {
+		return nil, err
+	}
+	_, table, err := cluster.DecodeTableChange(data)
+	return &Turn{Change: c, Table: table}, err
+}
+
+// refuse writes the reason why this node does not give its slots into the change.
+func (t *tables) refuse(ctx context.Context, next *cluster.TableChange) error {
+	t.mu.Lock()
+	revision := t.revision
+	t.mu.Unlock()
+	c := *next
+	c.Refused = t.opt.Refused.Refused
+	data, err := c.Encode()
+	if err != nil {
+		return err
+	}
+	if _, err := t.opt.Transport.Update(ctx, cluster.BucketCrawl, cluster.TableKey, data, revision); err != nil {
+		t.opt.Log.Debug("waiting to refuse a change of the table", "error", err)
+	}
+	return nil
+}
+
+// watch follows the value of the table.
+func (t *tables) watch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w, err := t.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.TableKey)
+		if err != nil {
+			account.Sleep(ctx, transportRetry)
+			continue
+		}
+		t.readAll(ctx, w)
+		w.Close()
+		account.Sleep(ctx, transportRetry)
+	}
+	return nil
+}
+
+func (t *tables) readAll(ctx context.Context, w cluster.Watcher) {
+	found := false
+	for {
+		v, ok, err := w.Next(ctx)
+		switch {
+		case err != nil:
+			return
+		case !ok:
+			if !found {
+				t.publish(ctx, 0)
+			}
+			continue
+		case v.Deleted:
+			t.publish(ctx, 0)
+			continue
+		}
+		found = true
+		c, table, err := cluster.DecodeTableChange(v.Data)
+		if err != nil {
+			t.opt.Log.Error("refused the table of owners of the cluster", "error", err)
+			continue
+		}
+		if c.Moves < t.opt.Table.Moves() { // the broker has lost the last one
+			t.publish(ctx, v.Revision)
+			continue
+		}
+		t.mu.Lock()
+		t.next, t.table, t.revision = c, table, v.Revision
+		t.mu.Unlock()
+		t.wake.Raise()
+	}
+}
+
+// publish writes the table of this node, if it has changed while the crawl ran and the broker does not have it.
+func (t *tables) publish(ctx context.Context, revision uint64) {
+	if t.opt.Change == nil {
+		return
+	}
+	data, err := t.opt.Change.Encode()
+	if err == nil && revision == 0 {
+		_, err = t.opt.Transport.Create(ctx, cluster.BucketCrawl, cluster.TableKey, data)
+	} else if err == nil {
+		_, err = t.opt.Transport.Update(ctx, cluster.BucketCrawl, cluster.TableKey, data, revision)
+	}
+	if err != nil && !errors.Is(err, cluster.ErrExists) {
+		t.opt.Log.Debug("waiting to write the table of owners", "error", err)
+	}
+}
