@@ -289,6 +289,9 @@ func replaceWithCuts(c *testCluster, node int, rng *rand.Rand) {
 			c.t.Logf("%d cuts of the command", cuts)
 			return
 		}
+		if rng.IntN(2) == 0 { // the broker loses the last values: requests, answers, marks
+			c.net.LoseValues(cluster.BucketCrawl, 1+rng.IntN(6))
+		}
 		if cuts++; !errors.Is(err, disk.ErrCrashed) {
 			c.t.Errorf("cut after %d operations: %v", after, err)
 			return

@@ -69,10 +69,10 @@ func (s *replacements) take(ctx context.Context, r *cluster.Replacement) error {
 			return errReplaced(r.Node, r.Host)
 		}
 		return nil
-	case r.Done || s.gone.has(r.Node):
+	case r.Done:
 		return nil
 	}
-	if s.bind(r) {
+	if !s.gone.has(r.Node) && s.bind(r) { // the answer tells an abandoned node that it is
 		s.run.Hook("replace")
 		s.opt.Log.Warn("a node has lost its directories and takes its place again from a backup: its messages since "+
 			"then are void", "node", r.Node, "host", r.Host, "life", r.Incarnation)

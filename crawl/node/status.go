@@ -60,7 +60,7 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 			Abandoned: s.gone.has(node), Dropped: f.Dropped.Records(),
 			Missing: s.heard.missing(node)}
 		if st := s.heard.status(node); st != nil {
-			p.Ended = st.Ended
+			p.Ended, p.Replacing = st.Ended, st.Replacing
 		}
 		if !p.Abandoned {
 			p.Silent = s.heard.silent(node, sn.Time, sn.Elapsed)

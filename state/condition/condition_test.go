@@ -146,6 +146,10 @@ var ofParts = []judged{
 	{"links held up", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Stalled = 3, time.Hour
 	}), condition.Slow, condition.Bad, "Node 1 has stored nothing for 1 h; 3 records wait for it."},
+	{"a node that is replaced", node(func(c *snapshot.Cluster) {
+		c.Pairs[0].Waiting, c.Pairs[0].Stalled, c.Pairs[0].Replacing = 3, time.Hour, true
+	}), condition.Slow, condition.Warn,
+		"Node 1 takes its place again from a backup (drumbeat cluster replace); 3 records wait for it."},
 	{"an older node", node(func(c *snapshot.Cluster) {
 		c.Pairs[0].Waiting, c.Pairs[0].Held = 3, true
 	}), condition.Slow, condition.Warn,

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"drumbeat/cluster"
@@ -474,7 +475,8 @@ func (w *replacer) tell(ctx context.Context) {
 	if w.all.Waits != nil {
 		w.all.Waits(missing)
 	}
-	text := fmt.Sprintf("Takes its place again from a backup: waits for the answers of nodes %v.", missing)
+	text := fmt.Sprintf("Takes its place again from a backup: waits for the answers of nodes %s.",
+		strings.Trim(strings.ReplaceAll(fmt.Sprint(missing), " ", ", "), "[]"))
 	st := cluster.Status{Node: w.back, Time: time.Now().UTC().Round(time.Second), Host: w.all.Host,
 		Version: w.all.Version, Checkpoint: w.m.Gen, Waits: "the others: it takes its place again from a backup",
 		State: "waiting", Level: "warn", Text: text, Replacing: true}

@@ -252,7 +252,7 @@ func (w *resync) planOther() error {
 			"no node run since? %v", w.back, err)
 	}
 	w.openIntake()
-	w.intake.Incarnations[w.back] = o.Incarnation
+	w.intake.SetBound(w.back, cluster.Bound{Incarnation: o.Incarnation}, c.Nodes)
 	w.do("accept messages and the mark of node %d from its incarnation %d on", w.back, o.Incarnation)
 	return nil
 }
