@@ -243,8 +243,8 @@ func (v *view) pair(p *snapshot.Pair, next string) {
 		}
 		v.add(level, Slow, "cluster", do, text, p.Node, human.Duration(p.Silent.Round(time.Second)), waits)
 	case p.Replacing:
-		v.add(Warn, Slow, "cluster", next, "Node %d takes its place again from a backup (drumbeat cluster replace); %s "+
-			"for it", p.Node, waits)
+		v.add(Warn, Slow, "cluster", next, "Node %d takes its place again from a backup (drumbeat cluster replace); "+
+			"%s for it", p.Node, waits)
 	case p.Ended != "" && v.Cluster.Idle && v.quiet >= stalled:
 		v.add(Bad, v.still(), "cluster", fmt.Sprintf("drumbeat crawl --node %d", p.Node),
 			"Node %d has ended its run (%s), and the crawl cannot end before it runs again; %s for it", p.Node, p.Ended,
