@@ -78,6 +78,7 @@ func TestEraseCluster(t *testing.T) {
 		if rep, err := audit.CompareNodes(c.audits()); err != nil || rep.BadCount > 0 {
 			t.Errorf("the accounts of the nodes together: %+v, %v", rep, err)
 		}
+		c.checkLoads(true)
 	})
 }
 

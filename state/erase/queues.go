@@ -23,6 +23,7 @@ func (w *next) url(p state.Place, data []byte) ([]byte, error) {
 		key := w.r.Hasher.URLKey(rec.URL)
 		w.left[p].Add(key)
 		w.waiting++
+		w.loads[weburl.SlotOf(key)].Waiting--
 		if _, is := w.keys[key]; is {
 			w.keys[key] = true
 		}

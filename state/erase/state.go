@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/state"
 	"drumbeat/state/repair"
@@ -20,7 +21,8 @@ type next struct {
 	held     [state.NumReasons]int64     // and held ones
 	barred   weburl.Sum                  // URLs that were unique but not in the account yet
 	waiting  int64
-	keys     map[uint64]bool // of the enqueued URLs; true: a record of it goes
+	keys     map[uint64]bool             // of the enqueued URLs; true: a record of it goes
+	loads    [cluster.Slots]cluster.Load // changes, by slot of a node of a cluster
 }
 
 // prepareState rewrites the logs, writes the next state beside the old one, and ends with the journal that
@@ -91,6 +93,9 @@ func (w *next) account() error {
 		{state.CountRenderAnswers, c.Answers}} {
 		a.Counters[s.counter] = max(0, a.Counters[s.counter]-s.n)
 	}
+	if err := w.saveLoads(); err != nil {
+		return err
+	}
 	w.Next.Names = slices.DeleteFunc(slices.Clone(w.Next.Names),
 		func(name string) bool { return w.t.Host([]byte(name)) })
 	if w.Next.Run != nil {
@@ -101,4 +106,31 @@ func (w *next) account() error {
 		w.Next.Run = &run
 	}
 	return nil
+}
+
+// saveLoads corrects the loads of slots, if they are counted.
+func (w *next) saveLoads() error {
+	if w.m.Loads.Len == 0 {
+		return nil
+	}
+	data, err := disk.ReadTail(w.r.Set, w.m.Loads)
+	if err != nil {
+		return err
+	}
+	l, err := cluster.DecodeLoads(data)
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
+	}
+	for slot := range l.Slots {
+		l.Slots[slot].Add(w.loads[slot])
+	}
+	fresh, err := w.newKeys()
+	if err != nil {
+		return err
+	}
+	for _, key := range fresh {
+		l.Slots[weburl.SlotOf(key)].Known++
+	}
+	w.Next.Loads, err = w.Tails.Write(0, l.Append(nil))
+	return err
 }

@@ -37,6 +37,7 @@ func (w *next) store(opt drum.Options, old, copied *drum.State, entry func(drum.
 	}
 	// These calls have counted what goes, but nothing does yet.
 	w.left, w.waiting, w.deferred, w.held = before.left, before.waiting, before.deferred, before.held
+	w.loads = before.loads
 	if err != nil || !changes {
 		return copied, err
 	}
@@ -217,6 +218,7 @@ func (w *next) seen() error {
 			}
 			if key := w.r.Hasher.URLKey(rec.URL); w.t.URL(rec.URL) {
 				w.barred.Add(key)
+				w.loads[weburl.SlotOf(key)].Known++
 				w.waiting++
 			} else {
 				again = append(again, key)
