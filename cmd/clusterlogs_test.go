@@ -25,7 +25,7 @@ var (
 // Of packaging/docker/cluster/test.yaml.
 var realLimits = outsideLimits{host: 100 * time.Millisecond, pld: 100 * time.Millisecond,
 	address: 50 * time.Millisecond, rate: 10,
-	late: 500 * time.Millisecond}
+	late: time.Second}
 
 // unsaved is how long before a kill a page may have been fetched that is fetched again. Checkpoints are 3 s apart, and
 // two may be late on a loaded machine.
@@ -97,8 +97,10 @@ func (o *outside) readLog(name string) error {
 			return err
 		}
 		starts = append(starts, start)
-		o.log.Requests = append(o.log.Requests, simweb.Request{URL: part[2], Host: u.Hostname(), IP: ip,
-			Robots: u.Path == "/robots.txt"})
+		// Some hosts redirect for their rules, also to other hosts.
+		robots := u.Path == "/robots.txt" || strings.HasPrefix(u.Path, "/robots-moved") ||
+			strings.HasPrefix(u.Path, "/robots-for/")
+		o.log.Requests = append(o.log.Requests, simweb.Request{URL: part[2], Host: u.Hostname(), IP: ip, Robots: robots})
 	}
 	if len(starts) == 0 {
 		return fmt.Errorf("%s: %w, and no line", name, lines.Err())

@@ -15,7 +15,7 @@ engine=${ENGINE:-podman}
 read -ra compose <<<"${COMPOSE:-podman-compose}"
 TEST_DIR=$(mktemp -d -t drumbeat-test.XXXXXX)
 chmod 711 "$TEST_DIR" # users of containers pass
-export TEST_DIR TEST_PAGES=${PAGES:-9000}
+export TEST_DIR TEST_PAGES=${PAGES:-11000}
 export CONTACT=test@example.org S3_PASSWORD=drumbeat-secret GRAFANA_PASSWORD=none
 nodes=(node0 node1 node2)
 end=$((SECONDS + 600)) # nothing waits beyond
