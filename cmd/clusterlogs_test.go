@@ -100,7 +100,8 @@ func (o *outside) readLog(name string) error {
 		// Some hosts redirect for their rules, also to other hosts.
 		robots := u.Path == "/robots.txt" || strings.HasPrefix(u.Path, "/robots-moved") ||
 			strings.HasPrefix(u.Path, "/robots-for/")
-		o.log.Requests = append(o.log.Requests, simweb.Request{URL: part[2], Host: u.Hostname(), IP: ip, Robots: robots})
+		o.log.Requests = append(o.log.Requests, simweb.Request{URL: part[2], Host: u.Hostname(), IP: ip,
+			Robots: robots})
 	}
 	if len(starts) == 0 {
 		return fmt.Errorf("%s: %w, and no line", name, lines.Err())
