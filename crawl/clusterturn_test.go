@@ -119,6 +119,7 @@ func TestGiveWhileRunning(t *testing.T) {
 			c.options[i].Cluster.Table = next
 		}
 		c.check(results)
+		c.checkLoads(true)
 		for i := range c.options {
 			checkDeep(t, &c.options[i])
 		}
