@@ -89,9 +89,14 @@ func (f *fleet) says(p *process, words string) {
 
 // newFleet makes the file of a cluster for this web. more are flags of all nodes.
 func newFleet(t *testing.T, web *simweb.Web, webArgs []string, more ...string) *fleet {
+	return newFleetOf(t, fleetNodes, web, webArgs, more...)
+}
+
+// newFleetOf is newFleet with another number of nodes at first, fleetNodes at most.
+func newFleetOf(t *testing.T, nodes int, web *simweb.Web, webArgs []string, more ...string) *fleet {
 	f := &fleet{t: t, web: web, dir: t.TempDir(), listen: brokerAddr(t)}
 	f.file = filepath.Join(f.dir, "cluster.json")
-	wantExit(t, term.ExitDone, "", "cluster", "init", fmt.Sprintf("--nodes=%d", fleetNodes), f.file)
+	wantExit(t, term.ExitDone, "", "cluster", "init", fmt.Sprintf("--nodes=%d", nodes), f.file)
 	f.args = slices.Concat(webArgs,
 		[]string{"--seeds=" + cmdtest.SeedFile(t, web), "--disk=4GB", "--checkpoint-every=1s", "--linger=2s",
 			"--admin=127.0.0.1:0", fmt.Sprintf("--cluster-stream=%d", fleetStream), "--cluster-file=" + f.file}, more)
@@ -128,7 +133,7 @@ func (f *fleet) start(node int, more ...string) *process {
 func (f *fleet) run(cmd *exec.Cmd) *process {
 	f.t.Helper()
 	p := &process{Cmd: cmd, ended: make(chan struct{})}
-	cmd.Stderr = &p.said
+	cmd.Stdout, cmd.Stderr = &p.said, &p.said
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}

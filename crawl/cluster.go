@@ -93,7 +93,7 @@ func (o *Options) nodeOptions() node.Options {
 	opt := node.Options{Log: o.Observe.Log, MaxPages: o.Limits.MaxPages}
 	if c := o.Cluster; c != nil {
 		opt.Node, opt.Table, opt.Crawl, opt.Transport = c.Node, c.Table, c.Crawl, c.Transport
-		opt.Change, opt.Adopt, opt.Refused = c.change, c.adopt, c.refused
+		opt.Change, opt.Adopt, opt.Refused, opt.LeaseTTL = c.change, c.adopt, c.refused, c.leaseTTL()
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
 		opt.QuarantineBytes, opt.Reads = o.tests.quarantineBytes, o.tests.reads

@@ -19,6 +19,7 @@ const (
 	StopTime      = "time limit"   // Options.Limits.MaxTime
 	StopDisk      = space.StopDisk // Options.Limits.DiskBytes or KeepFree, with WhenFullStop
 	StopDrained   = "drained"      // only new links were left, and draining does not queue them
+	StopLeft      = "left"         // this node of a cluster takes part no more
 	StopOutage    = "outage"       // nothing has answered for Options.Limits.OutagePatience
 
 	stopErase = "erasing pages"                // then the crawl starts again, or it was cancelled

@@ -67,6 +67,10 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	}
 	turn := c.node.Turn()
 	t.adopt = nil
+	if turn.Table.HasDeparted(t.opt.Cluster.Node) {
+		res.Stop = StopLeft
+		return false, nil
+	}
 	if !turn.Give {
 		t.adopt = turn
 		return true, nil

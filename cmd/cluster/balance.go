@@ -21,6 +21,7 @@ type balanceCmd struct {
 	File string `arg:"" name:"file"`
 	connectFlags
 	Weight []float64 `placeholder:"W"`
+	Apply  bool
 	JSON   bool
 }
 
@@ -49,6 +50,9 @@ type nodeReport struct {
 
 // Run prints the loads of all nodes, and the moves that would balance them.
 func (c *balanceCmd) Run(a *term.App) error {
+	if c.Apply {
+		return c.apply(a)
+	}
 	f, err := read(c.File)
 	if err != nil {
 		return err
@@ -76,11 +80,46 @@ func (c *balanceCmd) Run(a *term.App) error {
 		return err
 	}
 	if !c.JSON {
-		return r.print(a.Stdout) // Carrying out r.Plan.Moves begins here.
+		return r.print(a.Stdout)
 	}
 	out := json.NewEncoder(a.Stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(r)
+}
+
+// apply makes a plan, and carries it out.
+func (c *balanceCmd) apply(a *term.App) error {
+	return changing(a, c.File, &c.connectFlags, func(ctx context.Context, x *changer) error {
+		weights, err := x.weights(c.Weight)
+		if err != nil {
+			return err
+		}
+		loads, err := x.loads(ctx)
+		if err != nil {
+			return err
+		}
+		plan, err := cluster.Balance(x.table, loads, weights, x.taking())
+		if err != nil {
+			return term.Usage(err)
+		}
+		if len(plan.Moves) == 0 {
+			fmt.Fprintln(a.Stdout, "No slot needs to move.")
+			return nil
+		}
+		if err := x.carryOut(ctx, plan); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stdout, "The largest load is %.2f of its share by the counts of the beginning. Copy %s to all nodes.\n",
+			largestAfter(plan), c.File)
+		return nil
+	})
+}
+
+func largestAfter(p *cluster.Plan) (most float64) {
+	for _, f := range p.After {
+		most = max(most, f.Max())
+	}
+	return most
 }
 
 // readLoads reads the loads and statuses of all nodes; nil for a node without one. A strange one counts as none.
@@ -174,7 +213,7 @@ func (r *balanceReport) print(out io.Writer) error {
 	if len(r.Moves) == 0 {
 		b.WriteString("No move is proposed.\n")
 	} else {
-		b.WriteString("This is a proposal: nothing has moved.\n")
+		b.WriteString("This is a proposal: nothing has moved. --apply carries it out.\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

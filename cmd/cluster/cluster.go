@@ -12,8 +12,8 @@
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
 // refuses directories of another file, and stops when another node's mark has another table.
 //
-// Nodes are for life: their number cannot change. With more nodes than machines, a machine runs several, each
-// with directories and a share of RAM of its own, and a node moves to another machine with its directories.
+// cluster join, leave, forget and balance --apply change the table while the nodes run: they write one change after
+// another to the broker (cluster.TableChange), and the nodes carry them out. The file follows.
 //
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to
 // the broker, changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster top shows
@@ -53,6 +53,9 @@ type Command struct {
 	Status      statusCmd      `cmd:""`
 	Top         topCmd         `cmd:""`
 	Balance     balanceCmd     `cmd:""`
+	Join        joinCmd        `cmd:""`
+	Leave       leaveCmd       `cmd:""`
+	Forget      forgetCmd      `cmd:""`
 	Permissions permissionsCmd `cmd:""`
 	Audit       auditCmd       `cmd:""`
 	Move        moveCmd        `cmd:""`

@@ -22,6 +22,7 @@ var endTexts = map[string]string{
 	crawl.StopTime:      "--max-time was reached",
 	crawl.StopDisk:      "a disk was nearly full (--when-full stop)",
 	crawl.StopDrained:   "it was drained",
+	crawl.StopLeft:      "the node has left the cluster",
 	crawl.StopOutage:    "nothing answered for --outage-patience",
 }
 

@@ -15,10 +15,12 @@ import (
 type abandoned struct {
 	self int
 	gone []bool // by node
+	left []bool // of them, those that have departed by the table of owners; nil: none
 }
 
 // restore notes the abandoned nodes, of the options and of the outboxes.
 func (a *abandoned) restore(list []int, table *cluster.Table, outboxes []*cluster.Outbox) {
+	a.left = table.Gone()
 	for _, node := range append(table.Departed(), list...) {
 		a.gone[node] = true
 	}
@@ -50,7 +52,7 @@ func (a *abandoned) any() bool { return slices.Contains(a.gone, true) }
 
 // line returns the line of the configuration, if a node was abandoned.
 func (a *abandoned) line() []string {
-	list := a.nodes()
+	list := slices.DeleteFunc(a.nodes(), func(node int) bool { return a.left[node] })
 	if len(list) == 0 {
 		return nil
 	}

@@ -179,6 +179,9 @@ func (k *configKeeper) checkAbandoned(other *cluster.Config) (missed, ahead bool
 		return false, false, k.gone.err()
 	}
 	for node, gone := range k.gone.flags() {
+		if k.gone.left[node] { // the table says so
+			continue
+		}
 		in := slices.Contains(theirs, node)
 		missed, ahead = missed || in && !gone, ahead || gone && !in && k.dropped(node)
 	}

@@ -19,9 +19,10 @@ type Options struct {
 	Abandoned   []int // nodes that are lost for good; outboxes may know more
 	// Change is the last change of the table while the crawl ran; nil: none. Adopt says that the manifest has the table
 	// before it. Refused is a change that this node has refused, with the reason.
-	Change  *cluster.TableChange
-	Adopt   bool
-	Refused *cluster.TableChange
+	Change   *cluster.TableChange
+	Adopt    bool
+	Refused  *cluster.TableChange
+	LeaseTTL time.Duration // a lost node is forgotten when it has said nothing for this time
 
 	MaxPages        int64         // of all nodes; 0: no limit
 	Connections     int           // of this node

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"drumbeat/admit"
 	"drumbeat/cluster"
@@ -213,6 +214,8 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 			"change %d: %w", next.Moves, state.ErrIncompatible)
 	case next.Moves > own.Moves()+1:
 		return nil, nil // the changes between are those of a node that gives slots to this one
+	case next.Kind == cluster.ChangeForget && next.Giver != t.opt.Node && !t.lost(next.Giver):
+		return nil, nil // it may still visit its networks
 	case next.Kind != cluster.ChangeGive:
 		return &Turn{Change: next, Table: table}, nil
 	case next.Refused != "":
@@ -236,6 +239,12 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		}
 	}
 	return &Turn{Change: next, Table: table}, nil
+}
+
+// lost reports whether a node has ended, or has said nothing for the time of a lease.
+func (t *tables) lost(node int) bool {
+	st := t.heard.status(node)
+	return st != nil && st.Ended != "" || t.heard.silent(node, time.Now(), t.opt.LeaseTTL) >= t.opt.LeaseTTL
 }
 
 func turnOf(c *cluster.TableChange) (*Turn, error) {

@@ -1,0 +1,531 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/cluster"
+	"drumbeat/cluster/nats"
+	"drumbeat/cmd/term"
+	"drumbeat/disk"
+	"drumbeat/internal/human"
+)
+
+// The commands that change the table of owners while the nodes run write one change after another to the broker, each
+// when the marks of all nodes have the table before. The nodes carry it out (crawl/node/tables.go). If a command is
+// interrupted, the change that it has written is completed, and the same command does the rest.
+
+type joinCmd struct {
+	File string `arg:"" name:"file"`
+	connectFlags
+	Weight []float64 `placeholder:"W"`
+}
+
+type leaveCmd struct {
+	File string `arg:"" name:"file"`
+	Node int    `arg:"" name:"node"`
+	connectFlags
+	Weight []float64 `placeholder:"W"`
+}
+
+type forgetCmd struct {
+	File string `arg:"" name:"file"`
+	Node int    `arg:"" name:"node"`
+	connectFlags
+}
+
+// changer changes the table of a cluster.
+type changer struct {
+	a     *term.App
+	file  string
+	f     *cluster.File
+	e     *nats.Transport
+	table *cluster.Table
+	last  *cluster.TableChange // that led to table; nil: it has not changed while the crawl ran
+}
+
+// changing runs a command that changes the table.
+func changing(a *term.App, file string, flags *connectFlags, run func(ctx context.Context, c *changer) error) error {
+	f, err := read(file)
+	if err != nil {
+		return err
+	}
+	e, err := flags.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	if err != nil {
+		return err
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	c := &changer{a: a, file: file, f: f, e: e, table: f.Table}
+	if err = c.begin(ctx); err == nil {
+		err = run(ctx, c)
+	}
+	err = errors.Join(err, e.Close())
+	if errors.Is(err, context.Canceled) {
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command continues"}
+	}
+	return err
+}
+
+// changeEvery is the interval at which a command looks whether the nodes have a change; waitEvery that of the lines
+// about what it waits for.
+const (
+	changeEvery = time.Second
+	waitEvery   = 10 * time.Second
+)
+
+// begin reads the table in force, and waits until all nodes have it.
+func (c *changer) begin(ctx context.Context) error {
+	if err := c.read(ctx); err != nil {
+		return err
+	}
+	return c.settle(ctx)
+}
+
+// read reads the table in force: that of the broker, or of the file if no change was made.
+func (c *changer) read(ctx context.Context) error {
+	v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+	if errors.Is(err, cluster.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	last, table, err := cluster.DecodeTableChange(v.Data)
+	if err != nil {
+		return err
+	}
+	if last.Moves < c.f.Table.Moves() {
+		return term.Usage(fmt.Errorf("%s has table %d, the broker table %d: wait until the nodes have written theirs",
+			c.file, c.f.Table.Moves(), last.Moves))
+	}
+	if last.Refused != "" { // nothing has changed
+		if c.f.Table.Sum() != last.Before {
+			return term.Usage(fmt.Errorf("%s is not the newest file of the cluster: a node has refused the change after "+
+				"table %d", c.file, last.Moves-1))
+		}
+		return nil
+	}
+	c.last, c.table = last, table
+	return nil
+}
+
+// members are the nodes that take part; but: one that need not have started.
+func (c *changer) members(but int) (list []int) {
+	for node := range c.table.Nodes() {
+		if !c.table.HasDeparted(node) && node != but {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// settle waits until the marks of all nodes have the table, and writes it to the file.
+func (c *changer) settle(ctx context.Context) error {
+	but := -1
+	if c.last != nil && c.last.Kind == cluster.ChangeGrow {
+		but = c.table.Nodes() - 1
+	}
+	for lastTold := time.Now(); ; {
+		missing, err := c.missing(ctx, c.members(but))
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 {
+			return c.save()
+		}
+		if time.Since(lastTold) >= waitEvery {
+			fmt.Fprintf(c.a.Stderr, "waiting until %s table %d of owners: start what does not run\n",
+				nodesHave(missing), c.table.Moves())
+			lastTold = time.Now()
+		}
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func nodesHave(nodes []int) string {
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
+	if len(nodes) == 1 {
+		return "node " + list + " has"
+	}
+	return "nodes " + list + " have"
+}
+
+func wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(changeEvery):
+		return nil
+	}
+}
+
+// missing returns the nodes whose marks do not have the table. A node that has refused the change is an error.
+func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ error) {
+	if v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey); err == nil {
+		if now, _, err := cluster.DecodeTableChange(v.Data); err == nil && now.Moves == c.table.Moves() &&
+			now.Refused != "" {
+			return nil, fmt.Errorf("node %d has refused to give its slots, and nothing has moved: %s", now.Giver,
+				now.Refused)
+		}
+	}
+	for _, node := range nodes {
+		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		if err != nil && !errors.Is(err, cluster.ErrNotFound) {
+			return nil, err
+		}
+		if err != nil || cluster.MarkMoves(v.Data) < c.table.Moves() {
+			missing = append(missing, node)
+		}
+	}
+	return missing, nil
+}
+
+// save writes the table to the file of the cluster, if that has an older one.
+func (c *changer) save() error {
+	if c.f.Table.Moves() >= c.table.Moves() {
+		return nil
+	}
+	c.f.Table = c.table
+	data, err := c.f.Encode()
+	if err != nil {
+		return err
+	}
+	return disk.WriteFileAtomic(disk.OS(), c.file, data)
+}
+
+// apply makes one change, and waits until all nodes have it.
+func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int) error {
+	change := cluster.NewTableChange(kind, c.table, next, giver, rand.Text())
+	data, err := change.Encode()
+	if err != nil {
+		return err
+	}
+	v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+	switch {
+	case errors.Is(err, cluster.ErrNotFound):
+		_, err = c.e.Create(ctx, cluster.BucketCrawl, cluster.TableKey, data)
+	case err == nil:
+		if now, _, bad := cluster.DecodeTableChange(v.Data); bad == nil && now.Moves > c.table.Moves() &&
+			now.Refused == "" {
+			return errors.New("another command has changed the table of owners: run this one again")
+		}
+		_, err = c.e.Update(ctx, cluster.BucketCrawl, cluster.TableKey, data, v.Revision)
+	}
+	if err != nil {
+		return err
+	}
+	c.last, c.table = change, next
+	return c.settle(ctx)
+}
+
+// loads returns the load of each slot, by what all members tell.
+func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
+	for lastTold := time.Now(); ; {
+		loads, _, err := readLoads(ctx, c.e, c.table.Nodes())
+		if err != nil {
+			return nil, err
+		}
+		var silent []int
+		for _, node := range c.members(-1) {
+			if loads[node] == nil && c.table.Share(node) > 0 {
+				silent = append(silent, node)
+			}
+		}
+		if len(silent) == 0 {
+			return cluster.LoadsOf(c.table, loads), nil
+		}
+		if time.Since(lastTold) >= waitEvery {
+			fmt.Fprintf(c.a.Stderr, "waiting until %s told its loads, which each node does every minute\n",
+				nodesHave(silent))
+			lastTold = time.Now()
+		}
+		if err := wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// weights returns the weights of all nodes.
+func (c *changer) weights(given []float64) ([]float64, error) {
+	if len(given) == 0 {
+		return slices.Repeat([]float64{1}, c.table.Nodes()), nil
+	}
+	if n := c.table.Nodes(); len(given) != n {
+		return nil, term.Usage(fmt.Errorf("--weight has %s for %s", human.Counted(len(given), "weight", "weights"),
+			human.Counted(n, "node", "nodes")))
+	}
+	return given, nil
+}
+
+// taking says by node whether it takes part.
+func (c *changer) taking() []bool {
+	members := make([]bool, c.table.Nodes())
+	for _, node := range c.members(-1) {
+		members[node] = true
+	}
+	return members
+}
+
+// carryOut makes the moves of a plan, one giver after the other.
+func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
+	for giver := range c.table.Nodes() {
+		to, known, takers := map[int]int{}, int64(0), []int(nil)
+		for i := range p.Moves {
+			if m := &p.Moves[i]; m.From == giver {
+				for _, slot := range m.Slots {
+					to[slot] = m.To
+				}
+				known += m.Known
+				takers = append(takers, m.To)
+			}
+		}
+		if len(to) == 0 {
+			continue
+		}
+		next, err := c.table.Give(giver, to)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := c.apply(ctx, cluster.ChangeGive, next, giver); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.a.Stdout, "%s with %s moved from node %d to %s in %v\n", human.Counted(len(to), "slot", "slots"),
+			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers), time.Since(began).Round(time.Second))
+	}
+	return nil
+}
+
+func nodeList(nodes []int) string {
+	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
+	if len(nodes) == 1 {
+		return "node " + list
+	}
+	return "nodes " + list
+}
+
+// Run adds a node to a running cluster.
+func (j *joinCmd) Run(a *term.App) error {
+	return changing(a, j.File, &j.connectFlags, func(ctx context.Context, c *changer) error {
+		node := c.table.Nodes() - 1
+		if c.last == nil || c.last.Kind != cluster.ChangeGrow {
+			node++
+			next, err := c.table.Grow()
+			if err != nil {
+				return term.Usage(err)
+			}
+			if err := c.apply(ctx, cluster.ChangeGrow, next, 0); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(a.Stdout, "The cluster has room for node %d. Copy %s to its machine, and start it there with the flags "+
+			"of the other nodes and --node %d.\n", node, c.file, node)
+		weights, err := c.weights(j.Weight)
+		if err != nil {
+			return err
+		}
+		for lastTold := time.Now(); ; {
+			missing, err := c.missing(ctx, []int{node})
+			if err != nil {
+				return err
+			}
+			if len(missing) == 0 {
+				break
+			}
+			if time.Since(lastTold) >= waitEvery {
+				fmt.Fprintf(a.Stderr, "waiting until node %d runs\n", node)
+				lastTold = time.Now()
+			}
+			if err := wait(ctx); err != nil {
+				return err
+			}
+		}
+		loads, err := c.loads(ctx)
+		if err != nil {
+			return err
+		}
+		plan, err := cluster.Join(c.table, loads, weights, c.taking(), node)
+		if err != nil {
+			return term.Usage(err)
+		}
+		if err := c.carryOut(ctx, plan); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stdout, "node %d has joined: it owns %d of %d slots. Copy %s to all nodes.\n", node,
+			c.table.Share(node), cluster.Slots, c.file)
+		return nil
+	})
+}
+
+// Run makes a node give all its slots, and leave the cluster.
+func (l *leaveCmd) Run(a *term.App) error {
+	return changing(a, l.File, &l.connectFlags, func(ctx context.Context, c *changer) error {
+		if err := c.check(l.Node); err != nil {
+			return err
+		}
+		weights, err := c.weights(l.Weight)
+		if err != nil {
+			return err
+		}
+		if c.table.Share(l.Node) > 0 {
+			loads, err := c.loads(ctx)
+			if err != nil {
+				return err
+			}
+			plan, err := cluster.Leave(c.table, loads, weights, c.taking(), l.Node)
+			if err != nil {
+				return term.Usage(err)
+			}
+			if err := c.carryOut(ctx, plan); err != nil {
+				return err
+			}
+		}
+		if err := c.emptied(ctx, l.Node); err != nil {
+			return err
+		}
+		next, err := c.table.Depart(l.Node)
+		if err != nil {
+			return term.Usage(err)
+		}
+		if err := c.apply(ctx, cluster.ChangeDepart, next, l.Node); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stdout, "node %d has left: its process ends. Keep its pages and logs, and an audit of it. Copy %s to "+
+			"all nodes.\n", l.Node, c.file)
+		return nil
+	})
+}
+
+// check refuses a node that does not take part, or is the last one.
+func (c *changer) check(node int) error {
+	switch {
+	case node < 0 || node >= c.table.Nodes() || c.table.HasDeparted(node):
+		return term.Usage(fmt.Errorf("node %d does not take part", node))
+	case len(c.members(node)) == 0:
+		return term.Usage(fmt.Errorf("node %d is the last one", node))
+	}
+	return nil
+}
+
+// emptied waits until the other nodes have all records of a node that leaves, and it has theirs.
+func (c *changer) emptied(ctx context.Context, node int) error {
+	for lastTold := time.Now(); ; {
+		marks, err := c.marks(ctx)
+		if err != nil {
+			return err
+		}
+		left := int64(0)
+		for _, other := range c.members(node) {
+			if marks[other] == nil || marks[node] == nil {
+				left++
+				continue
+			}
+			left += marks[node].Out[other] - marks[other].Taken[node].Totals.Records()
+			left += marks[other].Out[node] - marks[node].Taken[other].Totals.Records()
+		}
+		if left == 0 {
+			return nil
+		}
+		if time.Since(lastTold) >= waitEvery {
+			fmt.Fprintf(c.a.Stderr, "waiting for %s from or to node %d\n", human.Counted(left, "record", "records"), node)
+			lastTold = time.Now()
+		}
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// marks reads the marks of all nodes; nil for one without, or of another table.
+func (c *changer) marks(ctx context.Context) ([]*cluster.Mark, error) {
+	marks := make([]*cluster.Mark, c.table.Nodes())
+	for node := range marks {
+		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		if errors.Is(err, cluster.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m, err := cluster.DecodeMark(v.Key, v.Data, c.table.Nodes()); err == nil && m.Table == c.table.Sum() {
+			marks[node] = m
+		}
+	}
+	return marks, nil
+}
+
+// Run gives the slots of a lost node to the others, which begin with them.
+func (g *forgetCmd) Run(a *term.App) error {
+	f, err := read(g.File)
+	if err != nil {
+		return err
+	}
+	if g.Node < 0 {
+		return term.Usage(fmt.Errorf("node %d: want 0 to %d", g.Node, f.Table.Nodes()-1))
+	}
+	e, err := g.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	if err != nil {
+		return err
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	c := &changer{a: a, file: g.File, f: f, e: e, table: f.Table}
+	if err = c.read(ctx); err == nil {
+		err = g.run(ctx, c)
+	}
+	err = errors.Join(err, e.Close())
+	if errors.Is(err, context.Canceled) {
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command continues"}
+	}
+	return err
+}
+
+func (g *forgetCmd) run(ctx context.Context, c *changer) error {
+	if c.last != nil && c.last.Kind == cluster.ChangeForget && c.table.HasDeparted(g.Node) {
+		return c.settle(ctx) // the command was interrupted
+	}
+	if err := c.check(g.Node); err != nil {
+		return err
+	}
+	others, err := c.missing(ctx, c.members(g.Node))
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("a change of the table of owners is under way, and %s not taken it: start what does not run first",
+			nodesHave(others))
+	}
+	lost, slots := g.lost(ctx, c), c.table.Share(g.Node)
+	next, err := c.table.Depart(g.Node)
+	if err != nil {
+		return term.Usage(err)
+	}
+	if err := c.apply(ctx, cluster.ChangeForget, next, g.Node); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.a.Stdout, "node %d is forgotten, and its %s belong to the others, which begin with their sites. %s"+
+		"Copy %s to all nodes.\n", g.Node, human.Counted(slots, "slot", "slots"), lost, c.file)
+	return nil
+}
+
+// lost says what is lost with a node, by its last status and the outboxes of the others.
+func (g *forgetCmd) lost(ctx context.Context, c *changer) string {
+	text := ""
+	if v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(g.Node)); err == nil {
+		var st cluster.Status
+		if json.Unmarshal(v.Data, &st) == nil {
+			text = fmt.Sprintf("Lost by its last status: %s known as queued, and the knowledge of %s that it had fetched. ",
+				human.Counted(st.Queued, "URL", "URLs"), human.Counted(st.Pages, "page", "pages"))
+		}
+	}
+	return text
+}

@@ -1,0 +1,72 @@
+package cmd
+
+import (
+	"path/filepath"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+)
+
+// TestClusterGrow: a crawl begins with one node. Two more join while it runs, one by one; a node is killed by kill -9 and
+// starts again, and the first node leaves. No request is made twice but for those of the kill, no page is missing, and
+// the accounts of the nodes that are left balance.
+func TestClusterGrow(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.Robots.ServerError, o.Robots.RedirectHost = 20, 30, 900, 16, 5, 0, 0
+	})
+	f := newFleetOf(t, 1, web, webArgs, "--host-delay=400ms", "--server-delay=50ms", "--cluster-lease=5s")
+	f.startBroker()
+	f.start(0, join(f.listen)...)
+	f.requests(60)
+	change := func(args ...string) *process {
+		cmd := cmdtest.Child(f.ctx, append(append([]string{"cluster"}, args...), "--cluster=nats://"+f.listen)...)
+		p := f.run(cmd)
+		return p
+	}
+	done := func(p *process) {
+		t.Helper()
+		if <-p.ended; p.err != nil {
+			t.Fatalf("%v: %s", p.err, p.said.String())
+		}
+	}
+	for node := 1; node < fleetNodes; node++ {
+		p := change("join", f.file)
+		f.says(p, "has room for node")
+		f.start(node, join(f.listen)...)
+		done(p)
+		if node == 1 {
+			f.kill(1)
+			f.start(1, join(f.listen)...)
+		}
+	}
+	p := change("leave", f.file, "0")
+	done(p)
+	<-f.processes[0].ended
+	if code := f.processes[0].ProcessState.ExitCode(); code != term.ExitDone {
+		t.Errorf("the node that left ended with %d: %s", code, f.processes[0].said.String())
+	}
+	if !f.wait() {
+		return
+	}
+	snap, missing, twice := web.Log().Snapshot(), 0, 0
+	for url := range web.Expected("drumbeat").FetchedURLs() {
+		switch n := snap.Fetches[url]; {
+		case n == 0:
+			missing++
+		case n > 1:
+			twice++
+		}
+	}
+	t.Logf("%d URLs fetched twice after a kill", twice)
+	if missing > 0 || twice > 60 {
+		t.Errorf("%d URLs are missing, %d were fetched twice", missing, twice)
+	}
+	for _, node := range []string{"0", "1", "2"} {
+		wantExit(t, term.ExitDone, "balanced", "audit", "--deep", filepath.Join(f.dir, node))
+	}
+	wantExit(t, term.ExitDone, "balanced", "cluster", "audit", filepath.Join(f.dir, "1"), filepath.Join(f.dir, "2"))
+}
