@@ -45,6 +45,10 @@ func BrokerDisk(nodes int, streamBytes, leasesBytes int64) int64 {
 	return int64(nodes)*streamBytes + BucketCrawlBytes + leasesBytes
 }
 
+// JoinRoom is the number of nodes that may join a cluster whose broker is in the process of a node, before that process
+// starts again: a broker's limit is fixed at its start.
+const JoinRoom = 4
+
 // LeaseIndexRAM returns the RAM of a broker for its index of leases. The number of leases is limited by the
 // networks that fit in the RAM of nodes with ramBytes each, and by the room for leases.
 func LeaseIndexRAM(nodes int, ramBytes, leasesBytes int64) int64 {

@@ -16,12 +16,12 @@ func TestClusterGrow(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.Robots.ServerError, o.Robots.RedirectHost = 20, 30, 900, 16, 5, 0, 0
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.Robots.ServerError, o.Robots.RedirectHost = 30, 45, 600, 24, 5, 0, 0
 	})
-	f := newFleetOf(t, 1, web, webArgs, "--host-delay=400ms", "--server-delay=50ms", "--cluster-lease=5s")
+	f := newFleetOf(t, 1, web, webArgs, "--host-delay=200ms", "--server-delay=50ms", "--cluster-lease=5s")
 	f.startBroker()
 	f.start(0, join(f.listen)...)
-	f.requests(60)
+	f.requests(40)
 	change := func(args ...string) *process {
 		cmd := cmdtest.Child(f.ctx, append(append([]string{"cluster"}, args...), "--cluster=nats://"+f.listen)...)
 		p := f.run(cmd)

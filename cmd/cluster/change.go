@@ -285,7 +285,9 @@ func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
 					to[slot] = m.To
 				}
 				known += m.Known
-				takers = append(takers, m.To)
+				if !slices.Contains(takers, m.To) {
+					takers = append(takers, m.To)
+				}
 			}
 		}
 		if len(to) == 0 {
@@ -303,6 +305,27 @@ func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
 			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers), time.Since(began).Round(time.Second))
 	}
 	return nil
+}
+
+// unused are moves that give a node its share of the slots without URLs of each other node: sites that the crawl has yet
+// to find belong to them.
+func (c *changer) unused(p *cluster.Plan, loads []cluster.Load, weights []float64, node int) (moves []cluster.Move) {
+	sum := 0.0
+	for _, member := range c.members(-1) {
+		sum += weights[member]
+	}
+	for _, from := range c.members(node) {
+		var slots []int
+		for slot, owner := range p.Owners {
+			if owner == from && loads[slot] == (cluster.Load{}) {
+				slots = append(slots, slot)
+			}
+		}
+		if n := int(float64(len(slots)) * weights[node] / sum); n > 0 {
+			moves = append(moves, cluster.Move{From: from, To: node, Slots: slots[:n]})
+		}
+	}
+	return moves
 }
 
 func nodeList(nodes []int) string {
@@ -357,6 +380,7 @@ func (j *joinCmd) Run(a *term.App) error {
 		if err != nil {
 			return term.Usage(err)
 		}
+		plan.Moves = append(plan.Moves, c.unused(plan, loads, weights, node)...)
 		if err := c.carryOut(ctx, plan); err != nil {
 			return err
 		}

@@ -140,8 +140,9 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if c.embeds() {
 		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"),
 			Listen: c.ClusterListen, Cert: c.ClusterCert, Key: c.ClusterKey, Sync: c.ClusterSync,
-			StoreBytes: cluster.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
-			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
+			StoreBytes: cluster.BrokerDisk(o.Cluster.Table.Nodes()+cluster.JoinRoom, int64(c.ClusterStream),
+				int64(c.ClusterLeases)),
+			Routes: c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
 	}

@@ -42,6 +42,8 @@ type intake struct {
 	takenTo     []atomic.Uint64 // number of the last message taken from each node
 	requests    []atomic.Uint64 // by node, how often this one has asked it for a resend
 	last        []resendRequest // by node; of the goroutine "intake"
+	unreadSince time.Time       // since when the stream is not readable; the same, like unreadSaid
+	unreadSaid  time.Time       // when that was last logged
 	lives       []atomic.Uint64 // by node: in.IncarnationOf
 }
 
@@ -135,9 +137,11 @@ func (s *intake) readStream(ctx context.Context) error {
 		connects := e.State().Connects
 		r, err := e.Read(ctx, s.opt.Node, 1)
 		if err != nil {
+			s.unread(ctx, err)
 			account.Sleep(ctx, transportRetry)
 			continue
 		}
+		s.unreadSince = time.Time{}
 		if e.State().Connects != connects {
 			r.Close()
 			continue
@@ -157,6 +161,24 @@ func (s *intake) readStream(ctx context.Context) error {
 	}
 	return nil
 }
+
+// unread says when the stream of this node has not been readable for some time though the broker answers.
+func (s *intake) unread(ctx context.Context, err error) {
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil || !s.opt.Transport.State().Connected:
+		s.unreadSince = time.Time{}
+	case s.unreadSince.IsZero():
+		s.unreadSince = now
+	case now.Sub(s.unreadSince) >= unreadAfter && now.Sub(s.unreadSaid) >= doubtLogEvery:
+		s.unreadSaid = now
+		s.opt.Log.Error("the broker does not make or show the stream of this node, so it takes no links of the "+
+			"others: does the broker have room for one more stream of --cluster-stream?", "error", err)
+	}
+}
+
+// unreadAfter is much more than an election of servers takes.
+const unreadAfter = 30 * time.Second
 
 // transportRetry is the pause after an error of the transport.
 const transportRetry = time.Second
