@@ -9,14 +9,15 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestClusterGrow: a crawl begins with one node. Two more join while it runs, one by one; a node is killed by kill -9 and
-// starts again, and the first node leaves. No request is made twice but for those of the kill, no page is missing, and
-// the accounts of the nodes that are left balance.
+// TestClusterGrow: a crawl begins with one node. Two more join while it runs, one by one; a node is killed by kill -9
+// and starts again, and the first node leaves. No request is made twice but for those of the kill, no page is missing,
+// and the accounts of the nodes that are left balance.
 func TestClusterGrow(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.Robots.ServerError, o.Robots.RedirectHost = 30, 45, 600, 24, 5, 0, 0
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs = 30, 45, 600, 24, 5
+		o.Robots.ServerError, o.Robots.RedirectHost = 0, 0
 	})
 	f := newFleetOf(t, 1, web, webArgs, "--host-delay=200ms", "--server-delay=50ms", "--cluster-lease=5s")
 	f.startBroker()

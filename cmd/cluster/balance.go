@@ -109,8 +109,8 @@ func (c *balanceCmd) apply(a *term.App) error {
 		if err := x.carryOut(ctx, plan); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "The largest load is %.2f of its share by the counts of the beginning. Copy %s to all nodes.\n",
-			largestAfter(plan), c.File)
+		fmt.Fprintf(a.Stdout, "The largest load is %.2f of its share by the counts of the beginning. "+
+			"Copy %s to all nodes.\n", largestAfter(plan), c.File)
 		return nil
 	})
 }

@@ -107,8 +107,8 @@ func (c *changer) read(ctx context.Context) error {
 	}
 	if last.Refused != "" { // nothing has changed
 		if c.f.Table.Sum() != last.Before {
-			return term.Usage(fmt.Errorf("%s is not the newest file of the cluster: a node has refused the change after "+
-				"table %d", c.file, last.Moves-1))
+			return term.Usage(fmt.Errorf("%s is not the newest file of the cluster: a node has refused the change "+
+				"after table %d", c.file, last.Moves-1))
 		}
 		return nil
 	}
@@ -302,13 +302,14 @@ func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
 			return err
 		}
 		fmt.Fprintf(c.a.Stdout, "%s with %s moved from node %d to %s in %v\n", human.Counted(len(to), "slot", "slots"),
-			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers), time.Since(began).Round(time.Second))
+			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers),
+			time.Since(began).Round(time.Second))
 	}
 	return nil
 }
 
-// unused are moves that give a node its share of the slots without URLs of each other node: sites that the crawl has yet
-// to find belong to them.
+// unused are moves that give a node its share of the slots without URLs of each other node: sites that the crawl has
+// yet to find belong to them.
 func (c *changer) unused(p *cluster.Plan, loads []cluster.Load, weights []float64, node int) (moves []cluster.Move) {
 	sum := 0.0
 	for _, member := range c.members(-1) {
@@ -350,8 +351,8 @@ func (j *joinCmd) Run(a *term.App) error {
 				return err
 			}
 		}
-		fmt.Fprintf(a.Stdout, "The cluster has room for node %d. Copy %s to its machine, and start it there with the flags "+
-			"of the other nodes and --node %d.\n", node, c.file, node)
+		fmt.Fprintf(a.Stdout, "The cluster has room for node %d. Copy %s to its machine, and start it there with the "+
+			"flags of the other nodes and --node %d.\n", node, c.file, node)
 		weights, err := c.weights(j.Weight)
 		if err != nil {
 			return err
@@ -423,8 +424,8 @@ func (l *leaveCmd) Run(a *term.App) error {
 		if err := c.apply(ctx, cluster.ChangeDepart, next, l.Node); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "node %d has left: its process ends. Keep its pages and logs, and an audit of it. Copy %s to "+
-			"all nodes.\n", l.Node, c.file)
+		fmt.Fprintf(a.Stdout, "node %d has left: its process ends. Keep its pages and logs, and an audit of it. "+
+			"Copy %s to all nodes.\n", l.Node, c.file)
 		return nil
 	})
 }
@@ -460,7 +461,8 @@ func (c *changer) emptied(ctx context.Context, node int) error {
 			return nil
 		}
 		if time.Since(lastTold) >= waitEvery {
-			fmt.Fprintf(c.a.Stderr, "waiting for %s from or to node %d\n", human.Counted(left, "record", "records"), node)
+			fmt.Fprintf(c.a.Stderr, "waiting for %s from or to node %d\n",
+				human.Counted(left, "record", "records"), node)
 			lastTold = time.Now()
 		}
 		if err := wait(ctx); err != nil {
@@ -525,7 +527,7 @@ func (g *forgetCmd) run(ctx context.Context, c *changer) error {
 		return err
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("a change of the table of owners is under way, and %s not taken it: start what does not run first",
+		return fmt.Errorf("a change of the table of owners is under way until %s it: start what does not run first",
 			nodesHave(others))
 	}
 	lost, slots := g.lost(ctx, c), c.table.Share(g.Node)
@@ -547,7 +549,7 @@ func (g *forgetCmd) lost(ctx context.Context, c *changer) string {
 	if v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(g.Node)); err == nil {
 		var st cluster.Status
 		if json.Unmarshal(v.Data, &st) == nil {
-			text = fmt.Sprintf("Lost by its last status: %s known as queued, and the knowledge of %s that it had fetched. ",
+			text = fmt.Sprintf("Lost by its last status: %s in its queues, and which %s it had fetched. ",
 				human.Counted(st.Queued, "URL", "URLs"), human.Counted(st.Pages, "page", "pages"))
 		}
 	}
