@@ -333,3 +333,63 @@ func TestGiveCuts(t *testing.T) {
 		t.Error("no URL has moved")
 	}
 }
+
+// TestForget: a node stops for good. The others forget it while they run, begin with its slots, and end without it. When
+// it comes back, it ends.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+			o.Robots.RedirectHost = 0
+		})
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
+			o.Cluster.LeaseTTL = time.Minute
+		})
+		defer c.close()
+		before := c.options[0].Cluster.Table
+		next, err := before.Depart(2)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+		defer cancel()
+		alive, kill := context.WithCancel(ctx)
+		results, errs := make([]*Result, 3), make([]error, 3)
+		var wg sync.WaitGroup
+		for node := range c.options {
+			of := ctx
+			if node == 2 {
+				of = alive
+			}
+			wg.Go(func() { results[node], errs[node] = c.start(of, node, c.options[node]) })
+		}
+		if !c.fetchedAll(ctx, 200) {
+			t.Fatal("no 200 pages")
+		}
+		kill()
+		c.change(ctx, cluster.ChangeForget, before, next, 2)
+		wg.Wait()
+		for node := range 2 {
+			if errs[node] != nil || results[node].Stop != StopDone {
+				t.Fatalf("node %d: %v %+v", node, errs[node], results[node])
+			}
+			o := &c.options[node]
+			o.Cluster.Table = next
+			checkDeep(t, o)
+			_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
+			must(t, err)
+			if m.Frozen.Slots != state.SlotsOf(next, node) {
+				t.Errorf("node %d does not own its slots", node)
+			}
+		}
+		again := c.net.Transport(2)
+		defer again.Close()
+		of := *c.options[2].Cluster
+		of.Transport = again
+		c.options[2].Cluster = &of
+		if res, err := c.start(ctx, 2, c.options[2]); err == nil && res.Stop != StopLeft {
+			t.Errorf("the lost node came back: %s", res.Stop)
+		} else {
+			t.Log(err)
+		}
+	})
+}
