@@ -334,8 +334,8 @@ func TestGiveCuts(t *testing.T) {
 	}
 }
 
-// TestForget: a node stops for good. The others forget it while they run, begin with its slots, and end without it. When
-// it comes back, it ends.
+// TestForget: a node stops for good. The others forget it while they run, begin with its slots, and end without it.
+// When it comes back, it ends.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
