@@ -49,8 +49,8 @@ func CheckIncarnation(incarnation uint64) error {
 
 // Renumber copies the records of an outbox, whose queues are in set under name, to another outbox. It omits
 // loans of pages, since the receiver may have them, and returns their sum. Repeated links and edges do no
-// harm.
-func Renumber(set disk.Set, name string, st *OutboxState, to *Outbox,
+// harm. Parts of slots that move are omitted up to message taken.
+func Renumber(set disk.Set, name string, st *OutboxState, taken uint64, to *Outbox,
 	linkKey func(record []byte) (uint64, error)) (pages int64, _ error) {
 	var d Decoder
 	s := &renumberer{to: to, linkKey: linkKey}
@@ -63,11 +63,13 @@ func Renumber(set disk.Set, name string, st *OutboxState, to *Outbox,
 			if err != nil {
 				return err
 			}
+			s.taken = h.Number <= taken
 			return d.Records(msg, &h, s)
 		}, nil); err != nil {
 			return 0, err
 		}
 	}
+	s.taken = false
 	raw, err := disk.ReadTail(set, st.Open)
 	if err == nil {
 		err = eachRecord(raw, new(Totals), s)
@@ -80,6 +82,7 @@ type renumberer struct {
 	to      *Outbox
 	linkKey func(record []byte) (uint64, error)
 	pages   int64
+	taken   bool // the receiver has taken this message
 }
 
 func (s *renumberer) Link(record []byte) (key uint64, err error) {
@@ -92,6 +95,9 @@ func (s *renumberer) Link(record []byte) (key uint64, err error) {
 func (s *renumberer) Edge(from, to []byte) error { return s.to.AddEdge(from, to) }
 func (s *renumberer) Scope(key uint64) error     { return s.to.AddScope(key) }
 func (s *renumberer) Moved(kind MovedKind, rec []byte) error {
+	if s.taken { // a repetition would do harm
+		return nil
+	}
 	return s.to.AddMoved(kind, rec)
 }
 

@@ -72,7 +72,7 @@ func TestRenumber(t *testing.T) {
 		BlockBytes: 64 << 10}, next.st)
 	must(t, err)
 	key := func(rec []byte) (uint64, error) { return keyOf(string(rec)), nil }
-	pages, err := Renumber(b.set(), "outbox/1", b.st, next.Outbox, key)
+	pages, err := Renumber(b.set(), "outbox/1", b.st, 0, next.Outbox, key)
 	if err != nil || pages != 5 {
 		t.Fatalf("%v, %d pages", err, pages)
 	}

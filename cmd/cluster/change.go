@@ -189,6 +189,22 @@ func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ er
 	return missing, nil
 }
 
+// versions refuses a change while a node runs a version that cannot follow it.
+func (c *changer) versions(ctx context.Context) error {
+	for _, node := range c.members(-1) {
+		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		if err != nil {
+			continue // it has not started: settle has waited for all others
+		}
+		m := new(cluster.Mark)
+		if json.Unmarshal(v.Data, m) == nil && m.Reads() < cluster.MovedVersion {
+			return fmt.Errorf("node %d runs an earlier version, whose table of owners cannot change while it runs: "+
+				"upgrade it first", node)
+		}
+	}
+	return nil
+}
+
 // save writes the table to the file of the cluster, if that has an older one.
 func (c *changer) save() error {
 	if c.f.Table.Moves() >= c.table.Moves() {
@@ -204,6 +220,9 @@ func (c *changer) save() error {
 
 // apply makes one change, and waits until all nodes have it.
 func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int) error {
+	if err := c.versions(ctx); err != nil {
+		return err
+	}
 	change := cluster.NewTableChange(kind, c.table, next, giver, rand.Text())
 	data, err := change.Encode()
 	if err != nil {

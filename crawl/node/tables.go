@@ -241,10 +241,10 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 	return &Turn{Change: next, Table: table}, nil
 }
 
-// lost reports whether a node has ended, or has said nothing for the time of a lease.
+// lost reports whether a node has said nothing for the time of a lease. One that has ended may start again.
 func (t *tables) lost(node int) bool {
-	st := t.heard.status(node)
-	return st != nil && st.Ended != "" || t.heard.silent(node, time.Now(), t.opt.LeaseTTL) >= t.opt.LeaseTTL
+	at := t.heard.at[node].Load()
+	return at == 0 || time.Since(time.Unix(0, at)) >= t.opt.LeaseTTL
 }
 
 func turnOf(c *cluster.TableChange) (*Turn, error) {

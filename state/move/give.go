@@ -145,7 +145,8 @@ func removeGive(r *state.Saved) error {
 type giver struct {
 	*mover
 	give *GiveOptions
-	n    *node // the giver
+	n    *node   // the giver
+	to   []*node // the takers
 	sums cluster.MovedSums
 }
 
@@ -186,6 +187,7 @@ func (g *giver) check() error {
 	for _, to := range cluster.Takers(g.give.Before, g.give.Next) {
 		g.nodes[to].loads[g.n.number] = true
 		g.nodes[to].gets, g.nodes[to].counted = true, new(cluster.Loads)
+		g.to = append(g.to, g.nodes[to])
 	}
 	return nil
 }
@@ -233,10 +235,7 @@ func (g *giver) giveTails(n *node) error {
 	if err := g.tails(n); err != nil {
 		return err
 	}
-	for _, to := range g.nodes {
-		if to == n || !to.gets {
-			continue
-		}
+	for _, to := range g.to {
 		for ; len(to.health) > 0; to.health = to.health[min(len(to.health), healthAtOnce):] {
 			part := to.health[:min(len(to.health), healthAtOnce)]
 			if err := to.remote.moved(cluster.MovedHealth, health.DumpHosts(part)); err != nil {
@@ -273,11 +272,9 @@ func (g *giver) giveEntries(n *node) error {
 			return err
 		}
 	}
-	for _, to := range g.nodes {
-		if to.gets {
-			if err := to.remote.flush(); err != nil {
-				return err
-			}
+	for _, to := range g.to {
+		if err := to.remote.flush(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -285,10 +282,13 @@ func (g *giver) giveEntries(n *node) error {
 
 // giveEntry gives an entry of a store to the takers of it.
 func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
-	for _, to := range g.nodes {
-		if !to.gets {
-			continue
+	if store == storeSeen {
+		if to := g.owner(uint64(key)); to.gets {
+			return to.remote.known(uint64(key))
 		}
+		return nil
+	}
+	for _, to := range g.to {
 		took, is, err := to.takes(store, g.n, key, value)
 		if err == nil && is {
 			err = to.remote.entry(store, key, took)
@@ -302,10 +302,7 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 
 // end ends what each taker gets.
 func (g *giver) end(n *node) error {
-	for _, to := range g.nodes {
-		if !to.gets {
-			continue
-		}
+	for _, to := range g.to {
 		r := to.remote
 		if err := r.flush(); err != nil {
 			return err
@@ -336,21 +333,17 @@ func (g *giver) report() *GiveReport {
 			rep.Slots++
 		}
 	}
-	for _, to := range g.nodes {
-		if to.gets {
-			rep.Takers = append(rep.Takers, to.number)
-			rep.Messages += to.remote.messages
-		}
+	for _, to := range g.to {
+		rep.Takers = append(rep.Takers, to.number)
+		rep.Messages += to.remote.messages
 	}
 	return rep
 }
 
 func (g *giver) openRemotes() error {
-	for _, to := range g.nodes {
-		if to.gets {
-			if err := to.remote.open(); err != nil {
-				return err
-			}
+	for _, to := range g.to {
+		if err := to.remote.open(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -358,8 +351,8 @@ func (g *giver) openRemotes() error {
 
 func (g *giver) closeRemotes() error {
 	var errs []error
-	for _, to := range g.nodes {
-		if to.remote != nil && to.remote.out != nil {
+	for _, to := range g.to {
+		if to.remote.out != nil {
 			errs = append(errs, to.remote.out.Close())
 		}
 	}
@@ -459,8 +452,6 @@ func (r *remote) flush() error {
 // entry gives an entry of a store.
 func (r *remote) entry(store int, key drum.Key, value []byte) error {
 	switch store {
-	case storeSeen:
-		return r.known(uint64(key))
 	case storeEdges:
 		return r.edge(key, value)
 	case storeIndegree:

@@ -296,7 +296,7 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, o.Close()) }()
-		if _, err := cluster.Renumber(w.saved.Set, name, old, o, func(record []byte) (uint64, error) {
+		if _, err := cluster.Renumber(w.saved.Set, name, old, start.Number, o, func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
 				return 0, err
