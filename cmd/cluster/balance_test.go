@@ -67,7 +67,8 @@ func TestBalance(t *testing.T) {
 	}
 	text = r.balance(false, term.ExitDone, 1, 1, 0)
 	if !strings.Contains(text, " From node 2 to node 0: ") || !strings.Contains(text, " From node 2 to node 1: ") ||
-		!strings.Contains(text, " 2 1365 → 0 13,650 ") || !strings.HasSuffix(text, " nothing has moved. --apply carries it out.") {
+		!strings.Contains(text, " 2 1365 → 0 13,650 ") ||
+		!strings.HasSuffix(text, " nothing has moved. --apply carries it out.") {
 		t.Error(text)
 	}
 	r.balance(false, term.ExitUsage, 1, 1)
