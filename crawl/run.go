@@ -280,6 +280,9 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 	} else if why == StopPages {
 		c.node.EndPages(ctx)
 	}
+	if why == stopTable { // the next run, which begins at once, continues with both
+		return nil
+	}
 	c.extraction.Finish(ctx)
 	err := c.uploads.Finish(ctx, done)
 	if err == nil {

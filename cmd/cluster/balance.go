@@ -57,20 +57,19 @@ func (c *balanceCmd) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	weights := c.Weight
-	if len(weights) == 0 {
-		weights = slices.Repeat([]float64{1}, f.Table.Nodes())
-	}
-	if n := f.Table.Nodes(); len(weights) != n {
-		return term.Usage(fmt.Errorf("--weight has %s for %s",
-			human.Counted(len(weights), "weight", "weights"), human.Counted(n, "node", "nodes")))
-	}
 	e, err := c.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()
+	if f.Table, err = inForce(ctx, e, f); err != nil {
+		return errors.Join(err, e.Close())
+	}
+	weights, err := weightsOf(c.Weight, f.Table.Nodes())
+	if err != nil {
+		return errors.Join(err, e.Close())
+	}
 	loads, statuses, err := readLoads(ctx, e, f.Table.Nodes())
 	if err = errors.Join(err, e.Close()); err != nil {
 		return err

@@ -275,10 +275,15 @@ func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
 
 // weights returns the weights of all nodes.
 func (c *changer) weights(given []float64) ([]float64, error) {
+	return weightsOf(given, c.table.Nodes())
+}
+
+// weightsOf returns the weights of n nodes: those that were given, or equal ones.
+func weightsOf(given []float64, n int) ([]float64, error) {
 	if len(given) == 0 {
-		return slices.Repeat([]float64{1}, c.table.Nodes()), nil
+		return slices.Repeat([]float64{1}, n), nil
 	}
-	if n := c.table.Nodes(); len(given) != n {
+	if len(given) != n {
 		return nil, term.Usage(fmt.Errorf("--weight has %s for %s", human.Counted(len(given), "weight", "weights"),
 			human.Counted(n, "node", "nodes")))
 	}

@@ -102,9 +102,29 @@ func (c *statusCmd) Run(a *term.App) error {
 	return err
 }
 
+// inForce returns the table of owners: that of the broker, if it has changed while the crawl ran, else that of the file.
+func inForce(ctx context.Context, e *nats.Transport, f *cluster.File) (*cluster.Table, error) {
+	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+	if errors.Is(err, cluster.ErrNotFound) {
+		return f.Table, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c, table, err := cluster.DecodeTableChange(v.Data); err == nil && c.Refused == "" &&
+		table.Moves() > f.Table.Moves() {
+		return table, nil
+	}
+	return f.Table, nil
+}
+
 // look reads the statuses and the figures of the streams.
 func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, error) {
-	nodes := f.Table.Nodes()
+	table, err := inForce(ctx, e, f)
+	if err != nil {
+		return nil, err
+	}
+	nodes := table.Nodes()
 	r := &report{Crawl: f.Crawl, Time: time.Now().UTC()}
 	loads, statuses, err := readLoads(ctx, e, nodes)
 	if err != nil {
