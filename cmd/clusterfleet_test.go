@@ -133,7 +133,7 @@ func (f *fleet) start(node int, more ...string) *process {
 func (f *fleet) run(cmd *exec.Cmd) *process {
 	f.t.Helper()
 	p := &process{Cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.said, &p.said
+	cmd.Stderr = &p.said
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
@@ -23,10 +25,11 @@ func TestClusterGrow(t *testing.T) {
 	f.startBroker()
 	f.start(0, join(f.listen)...)
 	f.requests(40)
-	change := func(args ...string) *process {
+	change := func(args ...string) (*process, *sayings) {
 		cmd := cmdtest.Child(f.ctx, append(append([]string{"cluster"}, args...), "--cluster=nats://"+f.listen)...)
-		p := f.run(cmd)
-		return p
+		said := new(sayings)
+		cmd.Stdout = said
+		return f.run(cmd), said
 	}
 	done := func(p *process) {
 		t.Helper()
@@ -35,8 +38,14 @@ func TestClusterGrow(t *testing.T) {
 		}
 	}
 	for node := 1; node < fleetNodes; node++ {
-		p := change("join", f.file)
-		f.says(p, "has room for node")
+		p, said := change("join", f.file)
+		for !strings.Contains(said.String(), "has room for node") {
+			select {
+			case <-p.ended:
+				t.Fatalf("%v: %s", p.err, p.said.String())
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
 		f.start(node, join(f.listen)...)
 		done(p)
 		if node == 1 {
@@ -44,7 +53,7 @@ func TestClusterGrow(t *testing.T) {
 			f.start(1, join(f.listen)...)
 		}
 	}
-	p := change("leave", f.file, "0")
+	p, _ := change("leave", f.file, "0")
 	done(p)
 	<-f.processes[0].ended
 	if code := f.processes[0].ProcessState.ExitCode(); code != term.ExitDone {

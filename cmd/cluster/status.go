@@ -102,7 +102,8 @@ func (c *statusCmd) Run(a *term.App) error {
 	return err
 }
 
-// inForce returns the table of owners: that of the broker, if it has changed while the crawl ran, else that of the file.
+// inForce returns the table of owners: that of the broker, if it has changed while the crawl ran, else that of the
+// file.
 func inForce(ctx context.Context, e *nats.Transport, f *cluster.File) (*cluster.Table, error) {
 	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
 	if errors.Is(err, cluster.ErrNotFound) {
