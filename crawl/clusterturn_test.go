@@ -281,12 +281,12 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 	if chaotic {
 		ended.Go(func() { c.net.Chaos(ctx, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second}) })
 	}
-	table, changes := c.options[0].Cluster.Table, 0
+	table, changes, first := c.options[0].Cluster.Table, 0, time.Duration(1+rng.IntN(5))*time.Second
 	ended.Go(func() {
 		e := c.net.Transport(0)
 		defer e.Close()
 		op := &coordinator{c, e}
-		account.Sleep(ctx, time.Duration(1+rng.IntN(5))*time.Second)
+		account.Sleep(ctx, first)
 		for _, pair := range [][2]int{{0, 1}, {1, nodes - 1}, {nodes - 1, 0}} {
 			next, err := table.Give(pair[0], half(table, pair[0], pair[1]))
 			if pair[0] == pair[1] {

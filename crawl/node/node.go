@@ -243,7 +243,7 @@ func (n *Node) Freeze() *Moment {
 	if !n.On() {
 		return nil
 	}
-	m := &Moment{arrival: n.tables.arrival, outs: n.outs.counts(), full: n.shares.full.Load(),
+	m := &Moment{arrival: n.tables.arriving(), outs: n.outs.counts(), full: n.shares.full.Load(),
 		idle: n.others.Done() || n.end.quiet()}
 	m.intake, m.reading = n.intake.freeze()
 	return m

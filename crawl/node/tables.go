@@ -36,8 +36,7 @@ type tables struct {
 	table    *cluster.Table // of next
 	revision uint64         // of the value next
 	turn     *Turn
-
-	arrival arrival // guarded by the transaction lock
+	arrival  arrival // changes in transactions
 }
 
 // arrival are the slots that move here.
@@ -115,22 +114,25 @@ func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
 			if err != nil {
 				return err
 			}
-			t.arrival = arrival{change: c}
+			a := arrival{change: c}
 			for slot := range cluster.Slots {
 				if next.OwnerOf(slot) == t.opt.Node && t.opt.Table.OwnerOf(slot) != t.opt.Node {
-					t.arrival.slots.Set(slot)
+					a.slots.Set(slot)
 				}
 			}
+			t.arrive(a)
 			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", c.Giver, "change", c.Moves)
 		case cluster.MovedEnd:
 			change, seedsDone, sums, err := cluster.MovedEndOf(p.Data)
 			if err != nil {
 				return err
 			}
-			if c := t.arrival.change; c == nil || uint64(c.Moves) != change {
+			a := t.arriving()
+			if c := a.change; c == nil || uint64(c.Moves) != change {
 				return fmt.Errorf("crawl: the end of change %d without its begin: %w", change, state.ErrIncompatible)
 			}
-			t.arrival.arrived, t.arrival.seedsAgain = true, !seedsDone
+			a.arrived, a.seedsAgain = true, !seedsDone
+			t.arrive(a)
 			tx.Late.Add(t.opt.Log.Info, "slots have moved here", "change", change, "urls", sums.Known.N,
 				"waiting", sums.Waiting.N)
 			tx.Wake(t.wake)
@@ -140,10 +142,20 @@ func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
 }
 
 // arrived reports whether slots have come, and the run must end before it takes anything else.
-func (t *tables) arrived() bool {
-	t.run.TxLock.RLock()
-	defer t.run.TxLock.RUnlock()
-	return t.arrival.arrived
+func (t *tables) arrived() bool { return t.arriving().arrived }
+
+// arriving returns the slots that move here.
+func (t *tables) arriving() arrival {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.arrival
+}
+
+// arrive notes the slots that move here. It is part of a transaction.
+func (t *tables) arrive(a arrival) {
+	t.mu.Lock()
+	t.arrival = a
+	t.mu.Unlock()
 }
 
 // changing reports whether the table is to change, so that the crawl cannot be over.
@@ -196,10 +208,7 @@ func (t *tables) follow(ctx context.Context) error {
 
 // due returns the change that is due here; nil: none.
 func (t *tables) due(ctx context.Context) (*Turn, error) {
-	t.run.TxLock.RLock()
-	a := t.arrival
-	t.run.TxLock.RUnlock()
-	if a.arrived {
+	if a := t.arriving(); a.arrived {
 		return turnOf(a.change)
 	}
 	t.mu.Lock()
