@@ -31,8 +31,8 @@ const (
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of BEAST, and scores in URL records; 8: keys of
 	// all orders; 9: Walk; 10: Store, Uploads, the queue of objects, Intake and outboxes; 11: the quarantine;
 	// 12: keys of addresses in indexes of WARC files; 13: deadlines of orders; 14: lines of
-	// orders in the crawl log; 15: Lineage.
-	manifestAdded = 15
+	// orders in the crawl log; 15: Lineage; 16: Table and Next, keys that moved here in URLseen.
+	manifestAdded = 16
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
