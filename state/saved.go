@@ -151,6 +151,9 @@ func (s *Saved) RefuseRepairing() error {
 	if err := s.RefuseErasing(); err != nil {
 		return err
 	}
+	if err := s.refuse(GiveName, ErrGiving); err != nil {
+		return err
+	}
 	if err := s.refuse(JournalName, ErrRepairing); err != nil {
 		return err
 	}

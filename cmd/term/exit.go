@@ -87,7 +87,8 @@ func ExitCode(err error) int {
 	case errors.As(err, &input), errors.As(err, &rules):
 		return ExitUsage
 	case errors.As(err, &damage), errors.As(err, &back), errors.Is(err, state.ErrRepairing),
-		errors.Is(err, state.ErrMoving), errors.Is(err, state.ErrReplacing), errors.Is(err, state.ErrErasing):
+		errors.Is(err, state.ErrMoving), errors.Is(err, state.ErrGiving), errors.Is(err, state.ErrReplacing),
+		errors.Is(err, state.ErrErasing):
 		return ExitDamage
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ExitDiskFull
