@@ -60,7 +60,7 @@ var ErrRepairing = errors.New("a repair of this crawl was interrupted; run drumb
 // ErrMoving means that a move of slots from or to this node is unfinished.
 var ErrMoving = errors.New("a move of slots was interrupted; run drumbeat cluster move again")
 
-// ErrGiving means that this node was killed while it gave slots to others. It finishes or undoes that at its next start.
+// ErrGiving means that this node was killed while it gave slots to others. Its next start finishes or undoes that.
 var ErrGiving = errors.New("the node was killed while it gave slots to others; start it, and stop it again")
 
 // ErrReplacing means that a node does not have its place in the cluster yet.
