@@ -203,7 +203,7 @@ func (d *divided) count(t *Table, loads []Load, nodes int) {
 }
 
 // at returns the index of a measure: MeasureSlots has that of the first one, since it is alone.
-func (k Measure) at() int { return int(k % numMeasures) }
+func (m Measure) at() int { return int(m % numMeasures) }
 
 // factor returns the load of a node as a multiple of its share; 0 without a share.
 func (d *divided) factor(node int, k Measure) float64 { return d.with(node, k, 0) }
