@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-built=(scratch drumbeat-cluster drumbeat-nats) # no image of a registry
+built=(scratch drumbeat-cluster drumbeat-nats drumbeat-test-nats drumbeat-test-s3 drumbeat-test-prometheus) # no image of a registry
 
 read -ra files <<<"${FILES:-$(find packaging/docker -name 'Dockerfile*' ! -name '*.dockerignore' -o -name '*.yaml' -path '*docker*' | sort | tr '\n' ' ')}"
 among() { local x=$1 y; shift; for y; do [ "$x" = "$y" ] && return 0; done; return 1; }
