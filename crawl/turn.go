@@ -79,7 +79,7 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	rep, err := move.Give(move.GiveOptions{FS: t.opt.Disk.FS, Dirs: t.opt.Disk.Dirs, Crawl: t.opt.Cluster.Crawl,
 		Before: t.opt.Cluster.Table, Next: turn.Table, Change: turn.Change,
 		RAMBytes: min(eraseRAM, t.opt.Limits.RAMBytes/4)})
-	if errors.Is(err, move.ErrRefused) {
+	if errors.Is(err, move.ErrRefused) || state.IsFull(err) { // it needs room for a second copy of its stores
 		log.Error("no slots move from this node", "change", turn.Change.Moves, "error", err)
 		refused := *turn.Change
 		refused.Refused = err.Error()

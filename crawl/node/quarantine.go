@@ -77,6 +77,12 @@ func (s *intake) retryQuarantine() error {
 			s.inlet.Reset()
 			bad = s.decoder.Records(data, &h, s.inlet)
 		}
+		if bad == nil {
+			var later bool
+			if later, bad = s.tables.begins(s.inlet, h.From); later {
+				bad = cluster.ErrMessage
+			}
+		}
 		if bad != nil && !errors.Is(bad, cluster.ErrMessage) {
 			return bad
 		}

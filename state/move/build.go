@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -34,6 +35,12 @@ func (m *mover) build() error {
 			return fmt.Errorf("move: node %d: %w", n.number, err)
 		}
 		n.shadow.Next.Frozen.Table, n.shadow.Next.Frozen.Slots = m.next.Table.Sum(), n.owns
+		if len(n.m.Table) > 0 { // the broker has a table, which must follow
+			c := cluster.NewTableChange(cluster.ChangeGive, m.file.Table, m.next.Table, 0, "cluster move")
+			if n.shadow.Next.Table, err = c.Encode(); err != nil {
+				return err
+			}
+		}
 	}
 	steps := []func(n *node) error{m.fill, m.tails, m.waits, m.places, m.outboxes, m.save}
 	for _, step := range steps {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"time"
 
+	"drumbeat/admit"
 	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -235,7 +236,16 @@ func (g *giver) giveTails(n *node) error {
 	if err := g.tails(n); err != nil {
 		return err
 	}
+	sites, err := admit.ReadSites(n.saved.Set, n.m.Scope)
+	if err != nil {
+		return err
+	}
 	for _, to := range g.to {
+		for _, key := range sites { // a taker that has joined since they joined the scope does not know them
+			if err := to.remote.out.AddScope(key); err != nil {
+				return err
+			}
+		}
 		for ; len(to.health) > 0; to.health = to.health[min(len(to.health), healthAtOnce):] {
 			part := to.health[:min(len(to.health), healthAtOnce)]
 			if err := to.remote.moved(cluster.MovedHealth, health.DumpHosts(part)); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/cluster"
+	"drumbeat/drum"
 	"drumbeat/internal/human"
 	"drumbeat/star"
 	"drumbeat/state"
@@ -61,6 +62,10 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 		if err := dec.Records(msg, h, inlet); err != nil {
 			return err
 		}
+		if len(inlet.Parts) > 0 {
+			return fmt.Errorf("slots are on their way from node %d: start the nodes until they have come: %w", from.number,
+				state.ErrIncompatible)
+		}
 		count++
 		sum.Links.Merge(h.After.Links)
 		sum.Links.Remove(h.Before.Links)
@@ -102,9 +107,34 @@ func (m *mover) deliver(to *node, in *admit.Inlet) error {
 			return err
 		}
 	}
+	if err := m.deliverOnward(&in.Onward); err != nil {
+		return err
+	}
 	to.scopes = append(to.scopes, in.Scopes...)
-	to.links += int64(len(in.Tuples))
-	to.edges += int64(len(in.Edges))
+	to.links += int64(len(in.Tuples) + len(in.Onward.Links))
+	to.edges += int64(len(in.Edges) + len(in.Onward.Edges))
 	to.lent += in.Lent
+	return nil
+}
+
+// deliverOnward passes records that were sent to a former owner to their owners by the next table.
+func (m *mover) deliverOnward(on *admit.Onward) error {
+	for i := range on.Links {
+		l := &on.Links[i]
+		t := drum.Tuple{Key: drum.Key(l.Key), Op: drum.CheckUpdate, Aux: l.Record}
+		if err := m.owner(l.Key).add(storeSeen, t); err != nil {
+			return err
+		}
+	}
+	hasher := m.nodes[0].saved.Hasher // all nodes have one secret
+	for i := range on.Edges {
+		e := star.Edge{From: hasher.PLDKey(on.Edges[i].From), To: hasher.PLDKey(on.Edges[i].To)}
+		if e.From == e.To {
+			continue
+		}
+		if err := m.ownerOf(e.To).add(storeEdges, e.Tuple()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
