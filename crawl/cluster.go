@@ -106,13 +106,22 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
 		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		Rest: func() { c.Stop(stopTable) }, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
+		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
 		Done: c.doneHere, Config: c.configLines,
 		Look: c.figures.Snapshot})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
 		}})
+}
+
+// fits returns an error if the limits of this node are too small for a cluster with a table.
+func (c *crawler) fits(table *cluster.Table) error {
+	o, of := c.opt, *c.opt.Cluster
+	of.Table = table
+	o.Cluster = &of
+	_, err := MakePlan(&o)
+	return err
 }
 
 // nodeStructures returns the outboxes and the quarantine of a node of a cluster.

@@ -36,7 +36,7 @@ func (c *testCluster) checkLoads(whole bool) {
 		set, m, l := c.loadsOf(node)
 		a, sum := &m.Accounts, l.Sum()
 		if l.Since != 0 || sum.Known != a.Unique.N || sum.Waiting != a.Waiting() {
-			c.t.Errorf("node %d: loads %+v since %d, but %d unique URLs, of which %d wait", node, sum, l.Since,
+			c.t.Errorf("node %d: loads %+v since %d, but %d unique URLs, %d of them waiting", node, sum, l.Since,
 				a.Unique.N, a.Waiting())
 		}
 		pages += sum.Pages - a.Counters[state.CountPages]

@@ -386,10 +386,8 @@ func TestForget(t *testing.T) {
 		of := *c.options[2].Cluster
 		of.Transport = again
 		c.options[2].Cluster = &of
-		if res, err := c.start(ctx, 2, c.options[2]); err == nil && res.Stop != StopLeft {
-			t.Errorf("the lost node came back: %s", res.Stop)
-		} else {
-			t.Log(err)
+		if res, err := c.start(ctx, 2, c.options[2]); err != nil || res.Stop != StopLeft {
+			t.Errorf("the lost node came back: %v %+v", err, res)
 		}
 	})
 }

@@ -89,6 +89,9 @@ func (c *balanceCmd) Run(a *term.App) error {
 // apply makes a plan, and carries it out.
 func (c *balanceCmd) apply(a *term.App) error {
 	return changing(a, c.File, &c.connectFlags, func(ctx context.Context, x *changer) error {
+		if err := x.settle(ctx); err != nil {
+			return err
+		}
 		weights, err := x.weights(c.Weight)
 		if err != nil {
 			return err

@@ -63,7 +63,7 @@ func changing(a *term.App, file string, flags *connectFlags, run func(ctx contex
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	c := &changer{a: a, file: file, f: f, e: e, table: f.Table}
-	if err = c.begin(ctx); err == nil {
+	if err = c.read(ctx); err == nil {
 		err = run(ctx, c)
 	}
 	err = errors.Join(err, e.Close())
@@ -79,14 +79,6 @@ const (
 	changeEvery = time.Second
 	waitEvery   = 10 * time.Second
 )
-
-// begin reads the table in force, and waits until all nodes have it.
-func (c *changer) begin(ctx context.Context) error {
-	if err := c.read(ctx); err != nil {
-		return err
-	}
-	return c.settle(ctx)
-}
 
 // read reads the table in force: that of the broker, or of the file if no change was made.
 func (c *changer) read(ctx context.Context) error {
@@ -132,21 +124,38 @@ func (c *changer) settle(ctx context.Context) error {
 	if c.last != nil && c.last.Kind == cluster.ChangeGrow {
 		but = c.table.Nodes() - 1
 	}
-	for lastTold := time.Now(); ; {
+	if err := c.await(ctx, func() (string, error) {
 		missing, err := c.missing(ctx, c.members(but))
-		if err != nil {
+		switch {
+		case err != nil || len(missing) == 0:
+			return "", err
+		case c.last != nil && c.last.Kind == cluster.ChangeForget:
+			return fmt.Sprintf("until %s heard nothing of node %d for --cluster-lease", nodesHave(missing),
+				c.last.Giver), nil
+		}
+		return fmt.Sprintf("until %s table %d of owners: start what does not run", nodesHave(missing),
+			c.table.Moves()), nil
+	}); err != nil {
+		return err
+	}
+	return c.save()
+}
+
+// await calls what at intervals until it returns "", and says what it waits for.
+func (c *changer) await(ctx context.Context, what func() (string, error)) error {
+	for told := time.Now(); ; {
+		text, err := what()
+		if err != nil || text == "" {
 			return err
 		}
-		if len(missing) == 0 {
-			return c.save()
+		if time.Since(told) >= waitEvery {
+			fmt.Fprintln(c.a.Stderr, "waiting "+text)
+			told = time.Now()
 		}
-		if time.Since(lastTold) >= waitEvery {
-			fmt.Fprintf(c.a.Stderr, "waiting until %s table %d of owners: start what does not run\n",
-				nodesHave(missing), c.table.Moves())
-			lastTold = time.Now()
-		}
-		if err := wait(ctx); err != nil {
-			return err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(changeEvery):
 		}
 	}
 }
@@ -157,15 +166,6 @@ func nodesHave(nodes []int) string {
 		return "node " + list + " has"
 	}
 	return "nodes " + list + " have"
-}
-
-func wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(changeEvery):
-		return nil
-	}
 }
 
 // missing returns the nodes whose marks do not have the table. A node that has refused the change is an error.
@@ -190,8 +190,11 @@ func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ er
 }
 
 // versions refuses a change while a node runs a version that cannot follow it.
-func (c *changer) versions(ctx context.Context) error {
+func (c *changer) versions(ctx context.Context, next *cluster.Table) error {
 	for _, node := range c.members(-1) {
+		if next.HasDeparted(node) {
+			continue
+		}
 		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
 		if err != nil {
 			continue // it has not started: settle has waited for all others
@@ -220,7 +223,7 @@ func (c *changer) save() error {
 
 // apply makes one change, and waits until all nodes have it.
 func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int) error {
-	if err := c.versions(ctx); err != nil {
+	if err := c.versions(ctx, next); err != nil {
 		return err
 	}
 	change := cluster.NewTableChange(kind, c.table, next, giver, rand.Text())
@@ -248,10 +251,10 @@ func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *clus
 
 // loads returns the load of each slot, by what all members tell.
 func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
-	for lastTold := time.Now(); ; {
-		loads, _, err := readLoads(ctx, c.e, c.table.Nodes())
-		if err != nil {
-			return nil, err
+	var loads []*cluster.NodeLoads
+	if err := c.await(ctx, func() (_ string, err error) {
+		if loads, _, err = readLoads(ctx, c.e, c.table.Nodes()); err != nil {
+			return "", err
 		}
 		var silent []int
 		for _, node := range c.members(-1) {
@@ -260,17 +263,14 @@ func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
 			}
 		}
 		if len(silent) == 0 {
-			return cluster.LoadsOf(c.table, loads), nil
+			return "", nil
 		}
-		if time.Since(lastTold) >= waitEvery {
-			fmt.Fprintf(c.a.Stderr, "waiting until %s told its loads, which each node does every minute\n",
-				nodesHave(silent))
-			lastTold = time.Now()
-		}
-		if err := wait(ctx); err != nil {
-			return nil, err
-		}
+		return fmt.Sprintf("until %s told the loads of its slots, which each node does every minute",
+			nodesHave(silent)), nil
+	}); err != nil {
+		return nil, err
 	}
+	return cluster.LoadsOf(c.table, loads), nil
 }
 
 // weights returns the weights of all nodes.
@@ -364,6 +364,9 @@ func nodeList(nodes []int) string {
 // Run adds a node to a running cluster.
 func (j *joinCmd) Run(a *term.App) error {
 	return changing(a, j.File, &j.connectFlags, func(ctx context.Context, c *changer) error {
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
 		node := c.table.Nodes() - 1
 		if c.last == nil || c.last.Kind != cluster.ChangeGrow {
 			node++
@@ -381,21 +384,14 @@ func (j *joinCmd) Run(a *term.App) error {
 		if err != nil {
 			return err
 		}
-		for lastTold := time.Now(); ; {
+		if err := c.await(ctx, func() (string, error) {
 			missing, err := c.missing(ctx, []int{node})
-			if err != nil {
-				return err
+			if err != nil || len(missing) == 0 {
+				return "", err
 			}
-			if len(missing) == 0 {
-				break
-			}
-			if time.Since(lastTold) >= waitEvery {
-				fmt.Fprintf(a.Stderr, "waiting until node %d runs\n", node)
-				lastTold = time.Now()
-			}
-			if err := wait(ctx); err != nil {
-				return err
-			}
+			return fmt.Sprintf("until node %d runs", node), nil
+		}); err != nil {
+			return err
 		}
 		loads, err := c.loads(ctx)
 		if err != nil {
@@ -418,6 +414,9 @@ func (j *joinCmd) Run(a *term.App) error {
 // Run makes a node give all its slots, and leave the cluster.
 func (l *leaveCmd) Run(a *term.App) error {
 	return changing(a, l.File, &l.connectFlags, func(ctx context.Context, c *changer) error {
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
 		if err := c.check(l.Node); err != nil {
 			return err
 		}
@@ -467,10 +466,10 @@ func (c *changer) check(node int) error {
 
 // emptied waits until the other nodes have all records of a node that leaves, and it has theirs.
 func (c *changer) emptied(ctx context.Context, node int) error {
-	for lastTold := time.Now(); ; {
+	return c.await(ctx, func() (string, error) {
 		marks, err := c.marks(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		left := int64(0)
 		for _, other := range c.members(node) {
@@ -482,17 +481,10 @@ func (c *changer) emptied(ctx context.Context, node int) error {
 			left += marks[other].Out[node] - marks[node].Taken[other].Totals.Records()
 		}
 		if left == 0 {
-			return nil
+			return "", nil
 		}
-		if time.Since(lastTold) >= waitEvery {
-			fmt.Fprintf(c.a.Stderr, "waiting for %s from or to node %d\n",
-				human.Counted(left, "record", "records"), node)
-			lastTold = time.Now()
-		}
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
+		return fmt.Sprintf("for %s from or to node %d", human.Counted(left, "record", "records"), node), nil
+	})
 }
 
 // marks reads the marks of all nodes; nil for one without, or of another table.
@@ -515,28 +507,7 @@ func (c *changer) marks(ctx context.Context) ([]*cluster.Mark, error) {
 
 // Run gives the slots of a lost node to the others, which begin with them.
 func (g *forgetCmd) Run(a *term.App) error {
-	f, err := read(g.File)
-	if err != nil {
-		return err
-	}
-	if g.Node < 0 {
-		return term.Usage(fmt.Errorf("node %d: want 0 to %d", g.Node, f.Table.Nodes()-1))
-	}
-	e, err := g.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
-	if err != nil {
-		return err
-	}
-	ctx, release := a.StopOnSignal(context.Background())
-	defer release()
-	c := &changer{a: a, file: g.File, f: f, e: e, table: f.Table}
-	if err = c.read(ctx); err == nil {
-		err = g.run(ctx, c)
-	}
-	err = errors.Join(err, e.Close())
-	if errors.Is(err, context.Canceled) {
-		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command continues"}
-	}
-	return err
+	return changing(a, g.File, &g.connectFlags, g.run)
 }
 
 func (g *forgetCmd) run(ctx context.Context, c *changer) error {

@@ -56,7 +56,9 @@ type Others struct {
 	MorePages func()                     // more pages may be fetched
 	GoOn      func()                     // Quiet is over
 	Rest      func()                     // ends the run, so that the table can change (Turn)
-	Done      func() bool                // this node has nothing left to do; the transaction lock is held exclusively
+	// Fits returns an error if the limits of this node are too small for a table.
+	Fits func(*cluster.Table) error
+	Done func() bool // this node has nothing left to do; the transaction lock is held exclusively
 	// Config returns the configuration as lines "name: value". It reads the files of rules.
 	Config func() ([]string, error)
 	Look   func() *snapshot.Snapshot
@@ -113,7 +115,7 @@ func (n *Node) Wire(others Others) {
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
-	n.shares.pagesLeft, n.tables.rest = others.PagesLeft, others.Rest
+	n.shares.pagesLeft, n.tables.rest, n.tables.fits = others.PagesLeft, others.Rest, others.Fits
 }
 
 // On reports whether the crawl has several nodes.

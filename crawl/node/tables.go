@@ -27,7 +27,9 @@ type tables struct {
 	run   *account.Run
 	opt   *Options
 	heard *heard
-	rest  func() // ends the run, so that the table can change
+	rest  func()                     // ends the run, so that the table can change
+	fits  func(*cluster.Table) error // the limits of this node are enough for that table
+	told  time.Time                  // when the goroutine "table" last said that they are not
 	wake  account.Signal
 
 	mu       sync.Mutex // guards the fields below
@@ -225,6 +227,8 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return nil, nil // the changes between are those of a node that gives slots to this one
 	case next.Kind == cluster.ChangeForget && next.Giver != t.opt.Node && !t.lost(next.Giver):
 		return nil, nil // it may still visit its networks
+	case next.Kind == cluster.ChangeGrow && !t.mayGrow(table):
+		return nil, nil
 	case next.Kind != cluster.ChangeGive:
 		return &Turn{Change: next, Table: table}, nil
 	case next.Refused != "":
@@ -248,6 +252,18 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		}
 	}
 	return &Turn{Change: next, Table: table}, nil
+}
+
+// mayGrow reports whether the limits of this node are enough for one more node, and says so if they are not. Otherwise
+// this node would end, and could not start again.
+func (t *tables) mayGrow(table *cluster.Table) bool {
+	err := t.fits(table)
+	if err != nil && time.Since(t.told) >= doubtLogEvery {
+		t.told = time.Now()
+		t.opt.Log.Error("one more node is to join, but the limits of this one are too small: start it again with "+
+			"larger ones", "error", err)
+	}
+	return err == nil
 }
 
 // lost reports whether a node has said nothing for the time of a lease. One that has ended may start again.

@@ -63,8 +63,8 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 			return err
 		}
 		if len(inlet.Parts) > 0 {
-			return fmt.Errorf("slots are on their way from node %d: start the nodes until they have come: %w", from.number,
-				state.ErrIncompatible)
+			return fmt.Errorf("slots are on their way from node %d: start the nodes until they have come: %w",
+				from.number, state.ErrIncompatible)
 		}
 		count++
 		sum.Links.Merge(h.After.Links)
