@@ -139,6 +139,7 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			}
 		}
 	}
+	rep.moved()
 	all := rep.Taken
 	all.Add(rep.Above)
 	all.Add(rep.Dropped)
@@ -148,6 +149,32 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 			human.Counted(rep.Out.Edges.N, "edge was", "edges were"), all.Links.N, all.Edges.N)
 	}
 	return rep, nil
+}
+
+// moved compares the URLs of slots that nodes have given with those that others have got, once none of them are on their
+// way. Keys may wait in URLseen of their taker. With a node that is missing, abandoned or set back, nothing is known.
+func (r *ClusterReport) moved() {
+	if len(r.Missing)+len(r.Abandoned) > 0 {
+		return
+	}
+	var given, got cluster.MovedSums
+	for i := range r.Nodes {
+		c := r.Nodes[i].Cluster
+		if c.Incarnation > 0 {
+			return
+		}
+		given.Add(&c.Given)
+		got.Add(&c.Got)
+		for j := range c.Pairs {
+			if c.Pairs[j].Parts != (cluster.MovedSums{}) {
+				return
+			}
+		}
+	}
+	if given.Waiting != got.Waiting || got.Known.N > given.Known.N {
+		r.bad("nodes have given slots with %s, %d of them waiting; others have got %d, %d of them waiting",
+			human.Counted(given.Known.N, "known URL", "known URLs"), given.Waiting.N, got.Known.N, got.Waiting.N)
+	}
 }
 
 // pair returns a node's account of its exchange with another.

@@ -17,10 +17,11 @@ import (
 // audit, which ReadNode reads.
 type Cluster struct {
 	Node, Nodes int
-	Table       uint64 // cluster.Table.Sum
-	Secret      uint64 // keyed hash of a constant: equal for nodes of one crawl
-	Incarnation uint64 // how often the node was resynced
-	Pairs       []Pair // one for each other node
+	Table       uint64            // cluster.Table.Sum
+	Secret      uint64            // keyed hash of a constant: equal for nodes of one crawl
+	Incarnation uint64            // how often the node was resynced
+	Given, Got  cluster.MovedSums // URLs of slots that moved to others, and here, while the crawl ran
+	Pairs       []Pair            // one for each other node
 }
 
 // Pair is the account of a node's exchange with one other node.
@@ -29,6 +30,7 @@ type Pair struct {
 	Sent cluster.Sent
 	// Files are the records in the outbox. They are Sent.Out less Sent.Gone, unless the outbox is damaged.
 	Files       cluster.Totals
+	Parts       cluster.MovedSums // in the outbox: URLs of slots that move
 	Taken       cluster.Taken
 	Lost        cluster.Totals // of Taken, the records lost when this node was set back
 	Incarnation uint64         // of the other node; this one takes messages of this incarnation
@@ -45,7 +47,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 			f.Node, f.Nodes)
 	}
 	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck,
-		Incarnation: m.Intake.Incarnation}
+		Incarnation: m.Intake.Incarnation, Given: m.Accounts.Given, Got: m.Accounts.Got}
 	for node := range f.Nodes {
 		if node == f.Node {
 			continue
@@ -91,7 +93,7 @@ func (p *Pair) scan(r *state.Saved, m *state.Manifest, damaged func(error) error
 	if err != nil {
 		return nil, fmt.Errorf("crawl: audit of the outbox for node %d: %w", p.Node, err)
 	}
-	p.Files, p.Sent.Sums = found.Files, found.Sums
+	p.Files, p.Parts, p.Sent.Sums = found.Files, found.Moved, found.Sums
 	return found, nil
 }
 
@@ -195,6 +197,8 @@ type clusterJSON struct {
 	Table       string     `json:"table"`
 	Secret      string     `json:"secret_check"`
 	Incarnation uint64     `json:"life,omitempty"`
+	Given       totalsJSON `json:"given,omitzero"` // links: known, edges: waiting
+	Got         totalsJSON `json:"got,omitzero"`
 	Pairs       []pairJSON `json:"pairs"`
 }
 
@@ -203,6 +207,7 @@ type pairJSON struct {
 	Out         totalsJSON `json:"out"`
 	Gone        totalsJSON `json:"gone"`
 	Files       totalsJSON `json:"files"`
+	Parts       totalsJSON `json:"parts,omitzero"` // as Given
 	Taken       totalsJSON `json:"taken"`
 	OutNumber   uint64     `json:"out_message"`
 	GoneNumber  uint64     `json:"gone_message"`
@@ -224,6 +229,22 @@ type totalsJSON struct {
 func totalsForm(t cluster.Totals) totalsJSON {
 	keys := func(s weburl.Sum) string { return fmt.Sprintf("%016x%016x", s.Hi, s.Lo) }
 	return totalsJSON{Links: t.Links.N, LinkKeys: keys(t.Links), Edges: t.Edges.N, EdgeKeys: keys(t.Edges)}
+}
+
+// movedForm is totalsForm for the URLs of slots that move; the zero value for none.
+func movedForm(s cluster.MovedSums) totalsJSON {
+	if s == (cluster.MovedSums{}) {
+		return totalsJSON{}
+	}
+	return totalsForm(cluster.Totals{Links: s.Known, Edges: s.Waiting})
+}
+
+func (f *totalsJSON) moved() (s cluster.MovedSums, err error) {
+	if *f == (totalsJSON{}) {
+		return s, nil
+	}
+	t, err := f.totals()
+	return cluster.MovedSums{Known: t.Links, Waiting: t.Edges}, err
 }
 
 func (f *totalsJSON) totals() (t cluster.Totals, err error) {
@@ -249,7 +270,8 @@ func (f *totalsJSON) totals() (t cluster.Totals, err error) {
 // MarshalJSON implements json.Marshaler.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table),
-		Secret: fmt.Sprintf("%016x", c.Secret), Incarnation: c.Incarnation}
+		Secret: fmt.Sprintf("%016x", c.Secret), Incarnation: c.Incarnation,
+		Given: movedForm(c.Given), Got: movedForm(c.Got)}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
@@ -257,7 +279,7 @@ func (c *Cluster) MarshalJSON() ([]byte, error) {
 			pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
 				Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber,
 				TakenNumber: p.Taken.Number, Sums: cluster.AppendSums(nil, s.Sums), GivenUp: s.Abandoned,
-				Incarnation: p.Incarnation})
+				Incarnation: p.Incarnation, Parts: movedForm(p.Parts)})
 		if p.Lost != (cluster.Totals{}) {
 			form.Pairs[i].Lost = totalsForm(p.Lost)
 		}
@@ -285,6 +307,12 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	}
 	if c.Table, err = strconv.ParseUint(form.Table, 16, 64); err == nil {
 		c.Secret, err = strconv.ParseUint(form.Secret, 16, 64)
+	}
+	if err == nil {
+		c.Given, err = form.Given.moved()
+	}
+	if err == nil {
+		c.Got, err = form.Got.moved()
 	}
 	for i := range form.Pairs {
 		if err != nil {
@@ -317,6 +345,9 @@ func (f *pairJSON) pair() (p Pair, err error) {
 		}
 	}
 	if err = cluster.CheckIncarnation(f.Incarnation); err != nil {
+		return p, err
+	}
+	if p.Parts, err = f.Parts.moved(); err != nil {
 		return p, err
 	}
 	if f.Lost != (totalsJSON{}) {
