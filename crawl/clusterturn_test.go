@@ -13,9 +13,11 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
+	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	slotmove "drumbeat/state/move"
 	"drumbeat/weburl"
 )
 
@@ -389,5 +391,71 @@ func TestForget(t *testing.T) {
 		if res, err := c.start(ctx, 2, c.options[2]); err != nil || res.Stop != StopLeft {
 			t.Errorf("the lost node came back: %v %+v", err, res)
 		}
+	})
+}
+
+// TestMoveAfterGive: slots move while two nodes run, and both stop at once. Then they move while the nodes are stopped,
+// by cluster move. The nodes continue, and slots move while they run again: each URL is fetched once.
+func TestMoveAfterGive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+			o.Robots.RedirectHost = 0
+		})
+		c, fs := movable(t, web, 2, nil)
+		defer c.close()
+		table := c.options[0].Cluster.Table
+		give := func(from, to int, stop bool) {
+			t.Helper()
+			next, err := table.Give(from, half(table, from, to))
+			must(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			e := c.net.Transport(0)
+			defer e.Close()
+			var done sync.WaitGroup
+			done.Go(func() {
+				c.fetchedAll(ctx, 150)
+				if !(&coordinator{c, e}).apply(ctx, cluster.ChangeGive, table, next, from) {
+					t.Error("the nodes have not taken the table")
+				}
+				if stop {
+					cancel()
+				}
+			})
+			for node, r := range c.run(ctx) {
+				if stop == (r.Stop == StopDone) {
+					t.Errorf("node %d: %s", node, r.Stop)
+				}
+			}
+			done.Wait()
+			table = next
+		}
+		give(0, 1, true)
+		f := cluster.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3}, Table: table}
+		data, err := f.Encode()
+		must(t, err)
+		must(t, disk.WriteFileAtomic(fs, clusterFile, data))
+		c.follow(fs)
+		c.reopen()
+		account.Sleep(t.Context(), c.options[0].Network.KeepAlive+time.Second)
+		rep, err := slotmove.Run(c.moving(fs, 0, cluster.Slots/2, 1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%+v", rep.Nodes)
+		c.follow(fs)
+		table = c.options[0].Cluster.Table
+		give(1, 0, false)
+		c.follow(fs)
+		for i := range c.options {
+			c.options[i].Cluster.Table = table
+		}
+		checkFetched(t, web, &c.options[0])
+		for i := range c.options {
+			checkDeep(t, &c.options[i])
+		}
+		c.conserved()
 	})
 }
