@@ -151,8 +151,9 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	return rep, nil
 }
 
-// moved compares the URLs of slots that nodes have given with those that others have got, once none of them are on their
-// way. Keys may wait in URLseen of their taker. With a node that is missing, abandoned or set back, nothing is known.
+// moved compares the URLs of slots that nodes have given with those that others have got, once none of them are on
+// their way. Keys may wait in URLseen of their taker. With a node that is missing, abandoned or set back, nothing is
+// known.
 func (r *ClusterReport) moved() {
 	if len(r.Missing)+len(r.Abandoned) > 0 {
 		return

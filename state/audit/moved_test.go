@@ -7,8 +7,8 @@ import (
 	"drumbeat/cluster"
 )
 
-// TestMovedSums: an audit of all nodes misses a URL that one node has given and no other has got, unless it may be on its
-// way. Its JSON keeps the sums.
+// TestMovedSums: an audit of all nodes misses a URL that one node has given and no other has got, unless it may be on
+// its way. Its JSON keeps the sums.
 func TestMovedSums(t *testing.T) {
 	nodes := func(change func(giver, taker *Cluster)) []Node {
 		var list []Node
