@@ -23,6 +23,7 @@ import (
 
 type joinCmd struct {
 	File string `arg:"" name:"file"`
+	Node *int   `placeholder:"N"`
 	connectFlags
 	Weight []float64 `placeholder:"W"`
 }
@@ -145,6 +146,9 @@ func (c *changer) settle(ctx context.Context) error {
 func (c *changer) await(ctx context.Context, what func() (string, error)) error {
 	for told := time.Now(); ; {
 		text, err := what()
+		if errors.Is(err, cluster.ErrAway) {
+			text, err = "for the broker", nil
+		}
 		if err != nil || text == "" {
 			return err
 		}
@@ -368,7 +372,13 @@ func (j *joinCmd) Run(a *term.App) error {
 			return err
 		}
 		node := c.table.Nodes() - 1
-		if c.last == nil || c.last.Kind != cluster.ChangeGrow {
+		switch {
+		case j.Node != nil: // an earlier command was interrupted
+			if node = *j.Node; node < 1 || node >= c.table.Nodes() || c.table.HasDeparted(node) {
+				return term.Usage(fmt.Errorf("--node %d: the cluster has no such node: leave it out for a new one",
+					node))
+			}
+		case c.last == nil || c.last.Kind != cluster.ChangeGrow:
 			node++
 			next, err := c.table.Grow()
 			if err != nil {
@@ -402,7 +412,10 @@ func (j *joinCmd) Run(a *term.App) error {
 			return term.Usage(err)
 		}
 		plan.Moves = append(plan.Moves, c.unused(plan, loads, weights, node)...)
-		if err := c.carryOut(ctx, plan); err != nil {
+		if err := c.carryOut(ctx, plan); errors.Is(err, context.Canceled) {
+			return &term.Ended{Code: term.ExitSignal,
+				Why: fmt.Sprintf("stopped by a signal; continue with --node %d", node)}
+		} else if err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Stdout, "node %d has joined: it owns %d of %d slots. Copy %s to all nodes.\n", node,
