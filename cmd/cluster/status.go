@@ -58,6 +58,7 @@ type report struct {
 	Health   string            `json:"health"` // the condition of the cluster: state and sentence
 	Level    condition.Level   `json:"level"`  // of the condition: ok, warn or bad
 	Problems []problem         `json:"problems"`
+	Change   string            `json:"change,omitempty"` // of the table of owners, under way
 	Overview cluster.Overview  `json:"overview"`
 	Nodes    []*cluster.Status `json:"nodes"`   // by node; null if a node never said anything
 	Streams  []nats.StreamInfo `json:"streams"` // by node
@@ -119,6 +120,24 @@ func inForce(ctx context.Context, e *nats.Transport, f *cluster.File) (*cluster.
 	return f.Table, nil
 }
 
+// behind returns the nodes whose marks do not have the table; none if it has not changed while the crawl ran.
+func behind(ctx context.Context, e *nats.Transport, table *cluster.Table) (late []int, _ error) {
+	for node := range table.Nodes() {
+		if table.HasDeparted(node) {
+			continue
+		}
+		v, err := e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		switch {
+		case errors.Is(err, cluster.ErrNotFound): // it has not started: the condition says so
+		case err != nil:
+			return nil, err
+		case cluster.MarkMoves(v.Data) < table.Moves():
+			late = append(late, node)
+		}
+	}
+	return late, nil
+}
+
 // look reads the statuses and the figures of the streams.
 func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, error) {
 	table, err := inForce(ctx, e, f)
@@ -137,6 +156,13 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	r.Health, r.Level, r.Problems = string(c.State)+": "+c.Text, c.Level, []problem{}
 	for _, p := range c.Problems {
 		r.Problems = append(r.Problems, problem{p.Level, p.Text})
+	}
+	late, err := behind(ctx, e, table)
+	if err != nil {
+		return nil, err
+	}
+	if len(late) > 0 {
+		r.Change = fmt.Sprintf("The table of owners changes, until %s table %d.", nodesHave(late), table.Moves())
 	}
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
@@ -157,6 +183,9 @@ func (r *report) printHead(out io.Writer) {
 	fmt.Fprintln(out, term.PlainText(r.Health))
 	for _, p := range r.Problems[min(1, len(r.Problems)):] { // the first one is Health
 		fmt.Fprintf(out, "%s: %s\n", p.Level, term.PlainText(p.Text))
+	}
+	if r.Change != "" {
+		fmt.Fprintln(out, r.Change)
 	}
 }
 
