@@ -10,6 +10,8 @@
 //     nothing is published.
 //   - configKeeper: the configuration; crawlEnd: the agreement to the end; pageShares: Options.MaxPages.
 //   - intake: messages of other nodes, and the quarantine of unreadable ones.
+//   - tables: the table of owners while it changes, and the slots that move here. The table of a run does not change:
+//     the run ends, and the next one has another (Turn).
 //   - marks: what a durable checkpoint covers, and the marks of others; statuses: figures for people.
 //
 // Leases join the scheduler of package polite with package cluster/lease: the scheduler grants nothing in a
@@ -24,8 +26,8 @@
 // to disk, in a transaction, so that RAM has room for others.
 //
 // Locks: the transaction lock comes before all locks of this package. Their order is marks, crawlEnd, statuses. The
-// locks of doubts and of outboxes are innermost: no other is taken under them. Under the exclusive transaction lock,
-// only those of crawlEnd and of outboxes are taken (Freeze, AgreeToEnd).
+// locks of doubts, of tables and of outboxes are innermost: no other is taken under them. Under the exclusive
+// transaction lock, only those of crawlEnd, of tables and of outboxes are taken (Freeze, AgreeToEnd).
 //
 // Concurrency: methods are safe for concurrent use after Open, unless they say otherwise.
 //

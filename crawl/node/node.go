@@ -15,8 +15,9 @@ import (
 )
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
-// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "exchange", "config",
-// "pages", "status" and "watchstatus". All methods are safe for concurrent use after Start, unless they say otherwise.
+// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "table",
+// "watchtable", "exchange", "config", "pages", "status" and "watchstatus". All methods are safe for concurrent use
+// after Start, unless they say otherwise.
 type Node struct {
 	run    *account.Run
 	saved  *state.Saved

@@ -29,7 +29,7 @@ type tables struct {
 	heard *heard
 	rest  func()                     // ends the run, so that the table can change
 	fits  func(*cluster.Table) error // the limits of this node are enough for that table
-	told  time.Time                  // when the goroutine "table" last said that they are not
+	told  time.Time                  // when the goroutine "table" last said why it does not take a table
 	wake  account.Signal
 
 	mu       sync.Mutex // guards the fields below
@@ -68,7 +68,7 @@ func (t *tables) restore(m *state.Manifest) error {
 	return nil
 }
 
-// saveTo puts the tables into a manifest. mo was frozen with the transaction lock.
+// saveTo puts the tables into a manifest, with the slots that moved here at its moment.
 func (t *tables) saveTo(m *state.Manifest, a arrival) error {
 	var err error
 	if t.opt.Change != nil {
@@ -224,7 +224,9 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return nil, fmt.Errorf("crawl: two changes of the table of owners were made at once: the cluster has another "+
 			"change %d: %w", next.Moves, state.ErrIncompatible)
 	case next.Moves > own.Moves()+1:
-		return nil, nil // the changes between are those of a node that gives slots to this one
+		t.say("the table of owners of this node is older than the change before the last: was it set back?",
+			fmt.Errorf("table %d, the cluster has %d", own.Moves(), next.Moves))
+		return nil, nil
 	case next.Kind == cluster.ChangeForget && next.Giver != t.opt.Node && !t.lost(next.Giver):
 		return nil, nil // it may still visit its networks
 	case next.Kind == cluster.ChangeGrow && !t.mayGrow(table):
@@ -258,12 +260,18 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 // this node would end, and could not start again.
 func (t *tables) mayGrow(table *cluster.Table) bool {
 	err := t.fits(table)
-	if err != nil && time.Since(t.told) >= doubtLogEvery {
-		t.told = time.Now()
-		t.opt.Log.Error("one more node is to join, but the limits of this one are too small: start it again with "+
-			"larger ones", "error", err)
+	if err != nil {
+		t.say("one more node is to join: start this one again with larger limits", err)
 	}
 	return err == nil
+}
+
+// say logs why this node does not take a table, at most every doubtLogEvery.
+func (t *tables) say(text string, err error) {
+	if now := time.Now(); now.Sub(t.told) >= doubtLogEvery {
+		t.told = now
+		t.opt.Log.Error(text, "error", err)
+	}
 }
 
 // lost reports whether a node has said nothing for the time of a lease. One that has ended may start again.

@@ -1,4 +1,5 @@
-// Package move moves slots of PLDs between the nodes of a stopped cluster.
+// Package move moves slots of PLDs between the nodes of a cluster. Run moves them between stopped nodes. Give moves
+// them from one node, whose crawl rests, into its outboxes for others, which run (give.go).
 //
 // Run reads the directories of all nodes, and writes the next state of each beside the old one
 // (repair.Shadow). A node's state of a PLD goes to the owner of its slot by the next table:
@@ -28,6 +29,9 @@
 // All nodes are audited before and after (audit.AuditOpened). Numbers and key sums of all nodes together are
 // compared before the commit: unique URLs, ended ones, names, records between nodes. A difference ends the
 // move before any change, except a difference found by the last audit.
+//
+// Give checks the same of its node, but audits nothing: the sums of what it reads must be those of the accounts. Its
+// commit is the file state/GIVE: FinishGive completes a committed Give, and undoes another one.
 //
 // Memory: Options.RAMBytes for the buffers of the new stores, one record, one message. Disk: a second copy of
 // the stores of the nodes that give or get slots, in their own directories; deleted at the end. Run starts no
