@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	"drumbeat/state/changes"
 	slotmove "drumbeat/state/move"
 	"drumbeat/weburl"
 )
@@ -457,5 +459,72 @@ func TestMoveAfterGive(t *testing.T) {
 			checkDeep(t, &c.options[i])
 		}
 		c.conserved()
+	})
+}
+
+// TestGiveRefused: a node with settings of the operator does not give its slots. The change says why, nothing moves,
+// and the crawl continues. Without the settings, the next change is carried out.
+func TestGiveRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+			o.Robots.RedirectHost = 0
+		})
+		control := new(Control)
+		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+			if node == 0 {
+				o.Observe.Control = control
+			}
+		})
+		defer c.close()
+		before := c.options[0].Cluster.Table
+		next, err := before.Give(0, half(before, 0, 1))
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		set := func(delay float64) {
+			t.Helper()
+			ch := changes.Change{Op: changes.OpHostDelay, Host: "www.site0.test", Delay: delay}
+			if delay == 0 {
+				ch.Op = changes.OpHostNormal
+			}
+			if _, err := control.Make(ctx, ch); err != nil {
+				t.Error(err)
+			}
+		}
+		var done sync.WaitGroup
+		done.Go(func() {
+			c.fetchedAll(ctx, 150)
+			set(2)
+			c.change(ctx, cluster.ChangeGive, before, next, 0)
+			for account.Sleep(ctx, time.Second) {
+				v, err := c.engines[1].Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+				must(t, err)
+				if change, _, err := cluster.DecodeTableChange(v.Data); err == nil && change.Refused != "" {
+					if !strings.Contains(change.Refused, "host delays") {
+						t.Errorf("refused: %s", change.Refused)
+					}
+					break
+				}
+			}
+			set(0)
+			data, err := cluster.NewTableChange(cluster.ChangeGive, before, next, 0, "again").Encode()
+			must(t, err)
+			_, err = c.engines[1].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
+			must(t, err)
+			if !c.settled(ctx, 1) {
+				t.Error("the nodes have not taken the table")
+			}
+		})
+		results := c.run(t.Context())
+		done.Wait()
+		for i := range c.options {
+			c.options[i].Cluster.Table = next
+		}
+		c.check(results)
+		if c.conserved() == 0 {
+			t.Error("no URL has moved")
+		}
 	})
 }

@@ -79,7 +79,8 @@ func (h *Holder) Release(name string) error {
 		return nil
 	}
 	delete(h.held, name)
-	h.keeps.Store(len(h.held) > 0)
+	// Not before the file is gone: until then, others must wait for the lock.
+	defer func() { h.keeps.Store(len(h.held) > 0) }()
 	if f.lost {
 		return nil
 	}
@@ -244,14 +245,16 @@ func (h *Holder) Size(name string) (int64, error) {
 
 // List implements FS.
 func (h *Holder) List(dir string) ([]string, error) {
-	if h.removed(dir) {
+	if !h.keeps.Load() {
+		return h.FS.List(dir)
+	}
+	h.mu.Lock() // a release between list and filter would show the name of a file that is gone
+	defer h.mu.Unlock()
+	if h.isRemoved(dir) {
 		return nil, gone("list", dir)
 	}
 	names, err := h.FS.List(dir)
-	if err != nil || !h.keeps.Load() {
-		return names, err
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return h.removed(path.Join(dir, name)) }), nil
+	return slices.DeleteFunc(names, func(name string) bool { return h.isRemoved(path.Join(dir, name)) }), err
 }
 
 // Rename implements FS.
