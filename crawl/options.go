@@ -1,11 +1,12 @@
 package crawl
 
 import (
-	"drumbeat/crawl/backups"
 	"errors"
 	"fmt"
 	"time"
 
+	"drumbeat/cluster/lease"
+	"drumbeat/crawl/backups"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/hook"
@@ -66,6 +67,7 @@ type openedOptions struct {
 	limit  *space.Limit     // holds Limits.DiskBytes
 	filled *contents.Filter // the filter of contents
 	asker  hook.Asker       // what Hook opens. Tests set it instead.
+	leases *lease.Before    // how the leases of the last round ended
 }
 
 // testOptions are for tests only.

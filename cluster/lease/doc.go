@@ -34,7 +34,8 @@
 // last process did not end in order, the new one first watches its heartbeat for three intervals. Two
 // processes for one node so do not fetch at once: the later one is refused. No start skips this, not even the
 // first of a crawl on an empty broker: the broker may have lost all marks and leases, while other nodes
-// continue with leases that they hold.
+// continue with leases that they hold. Leases that follow others in their process (Options.Before) begin at once if
+// the others have read the heartbeats of these, a moment ago, and the broker has lost nothing since.
 //
 // A broker may lose acknowledged changes. After each connection, if the bucket's revisions have fallen, or if
 // its heartbeat was set back, a node claims all its leases again, before its next heartbeat. It opens

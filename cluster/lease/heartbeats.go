@@ -40,6 +40,7 @@ type heartbeats struct {
 	streak   int           // this node's heartbeats since its last long silence
 	broke    time.Duration // when the first of these was sent
 	proves   bool          // the next claim of all leases ends the recovery from that silence
+	before   Before        // the Leases that ended before these; valid until the first heartbeat, a loss or a silence
 	heard    atomic.Bool   // the others have read this node's heartbeats since its last long silence
 	ever     atomic.Bool   // heard was true once
 	connects atomic.Uint64 // cluster.State.Connects at the last look for a loss
@@ -52,6 +53,15 @@ type heartbeats struct {
 	proved   time.Duration // when this node sent its last heartbeat that it has read back; 0: none
 	event    time.Duration // when the last loss was found
 	events   int           // losses found; the start counts as one
+}
+
+// Before is how the last Leases of a process have ended. The zero value tells of none. It is for one Leases at a time.
+type Before struct {
+	valid    bool // they have said so to the others, who had read their heartbeats
+	clock    func() time.Duration
+	sent     int64  // when their last heartbeat was sent
+	connects uint64 // as in heartbeats
+	highest  uint64
 }
 
 // seen describes the heartbeats of a node, as this one has read them.
@@ -275,6 +285,11 @@ func (b *heartbeats) note(v cluster.Value) {
 // run writes the heartbeats of this node until ctx ends. The error is ErrTwice.
 func (b *heartbeats) run(ctx context.Context) error {
 	b.connects.Store(b.l.o.Transport.State().Connects)
+	if b.before.valid { // what the broker has lost since, a look finds
+		b.connects.Store(b.before.connects)
+		b.saw(b.before.highest)
+		b.sent.Store(b.before.sent)
+	}
 	b.began = b.l.now()
 	b.lost() // the broker may have lost leases before this process began
 	if err := b.first(ctx); err != nil {
@@ -289,6 +304,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 		}
 		if state.Connects != b.connects.Load() || last < highest {
 			b.lost()
+			b.restart()
 			b.connects.Store(state.Connects)
 			if last < highest {
 				b.losses.Add(1)
@@ -302,11 +318,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 		}
 		if b.proves {
 			b.proves = false
-			b.heard.Store(true)
-			b.ever.Store(true)
-			if b.l.o.Opened != nil {
-				b.l.o.Opened()
-			}
+			b.hear()
 		}
 		set, err := b.write(ctx, false)
 		switch {
@@ -323,6 +335,23 @@ func (b *heartbeats) run(ctx context.Context) error {
 	return nil
 }
 
+// restart makes this process start as if after a silence, whatever was before it.
+func (b *heartbeats) restart() {
+	if b.before.valid {
+		b.before.valid = false
+		b.sent.Store(0)
+	}
+}
+
+// hear notes that the others have read this node's heartbeats.
+func (b *heartbeats) hear() {
+	b.heard.Store(true)
+	b.ever.Store(true)
+	if b.l.o.Opened != nil {
+		b.l.o.Opened()
+	}
+}
+
 // first takes over the heartbeat of an earlier process of this node. It returns ErrTwice if that process
 // still runs.
 func (b *heartbeats) first(ctx context.Context) error {
@@ -332,6 +361,7 @@ func (b *heartbeats) first(ctx context.Context) error {
 		v, err := b.l.o.Transport.Get(ctx, cluster.BucketNet, heartbeatKey(b.l.o.Node))
 		switch {
 		case errors.Is(err, cluster.ErrNotFound):
+			b.restart()
 			return nil
 		case err != nil:
 			begun = 0
@@ -340,6 +370,7 @@ func (b *heartbeats) first(ctx context.Context) error {
 			b.rev = v.Revision
 			return nil
 		case begun == 0:
+			b.restart()
 			begun, was = b.l.now(), is
 		case is != was:
 			// A heartbeat may have been in flight when that process was killed. A broker that was set back
@@ -419,9 +450,15 @@ func (b *heartbeats) acknowledged(sent time.Duration) {
 	if last == 0 || sent-last > b.l.o.TTL*8/10 {
 		b.heard.Store(false)
 		b.streak, b.broke = 0, sent
+		b.before.valid = false
 	}
 	b.sent.Store(int64(sent))
 	b.streak++
+	if b.before.valid { // the others have read the heartbeats of this process, and the broker has lost nothing
+		b.before.valid = false
+		b.guarded.Store(false)
+		b.hear()
+	}
 	if b.heard.Load() || b.proves || b.streak < sureHeartbeats {
 		return
 	}
@@ -434,12 +471,20 @@ func (b *heartbeats) acknowledged(sent time.Duration) {
 // end writes that this node has ended.
 func (b *heartbeats) end(ctx context.Context) error {
 	if b.count == 0 {
+		if b.before.valid {
+			*b.l.o.Before = b.before
+		}
 		return nil
 	}
+	open := b.heard.Load() && !b.guarded.Load()
 	for try := 0; ; try++ {
 		before := b.count
 		_, err := b.write(ctx, true)
 		if b.count > before {
+			if b.l.o.Before != nil {
+				*b.l.o.Before = Before{valid: open && b.heard.Load(), clock: b.l.o.Clock, sent: b.sent.Load(),
+					connects: b.connects.Load(), highest: b.highest.Load()}
+			}
 			return nil
 		}
 		if try == 3 || ctx.Err() != nil {

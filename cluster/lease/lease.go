@@ -24,6 +24,9 @@ type Options struct {
 	TTL         time.Duration // after which the leases of a silent node are void; LeastTTL to MostTTL
 	Longest     time.Duration // no exchange takes longer
 	New         bool          // the node has not crawled before
+	// Before, if set, tells of the Leases of this process that have ended before these, and will tell the next ones. If
+	// they ended a moment ago, these need not rest at their start.
+	Before *Before
 	// Clock runs while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
 	// Opened, if set, is called when waiting requests may begin.
@@ -163,9 +166,16 @@ func New(o Options) *Leases {
 	l := &Leases{o: o, began: time.Now(), entries: map[netip.Addr]*entry{}, overdue: map[netip.Addr]time.Duration{},
 		asking: make([]int, o.Nodes), steps: make(chan struct{}, maxSteps), wake: make(chan struct{}, 1)}
 	if l.o.Clock == nil {
-		l.o.Clock = func() time.Duration { return time.Since(l.began) }
+		began := l.began
+		l.o.Clock = func() time.Duration { return time.Since(began) }
 	}
 	l.heartbeats.l = l
+	if b := o.Before; b != nil {
+		if b.valid {
+			l.o.Clock, l.heartbeats.before = b.clock, *b
+		}
+		b.valid = false
+	}
 	l.heartbeats.nodes = make([]seen, o.Nodes)
 	return l
 }

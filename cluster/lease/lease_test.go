@@ -101,7 +101,9 @@ type node struct {
 	claims  int
 	rested  int // looks that found it resting after its start
 	problem func(string, error)
-	bodies  time.Duration // each fourth exchange takes that long; 0: none does
+	kept    cluster.Transport // of all lives, which then are of one process; nil: each is a process
+	before  *Before           // of the same
+	bodies  time.Duration     // each fourth exchange takes that long; 0: none does
 }
 
 // admit gives the items that are not fetched to a new process, and returns their number.
@@ -134,8 +136,11 @@ func await(ctx context.Context, s *polite.Scheduler, wait time.Duration) {
 func (n *node) live(ctx context.Context, clean bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var transport cluster.Transport = n.net.Transport(n.number)
-	defer transport.Close()
+	transport := n.kept
+	if transport == nil {
+		transport = n.net.Transport(n.number)
+		defer transport.Close()
+	}
 	if n.wrap != nil {
 		transport = n.wrap(transport)
 	}
@@ -146,7 +151,8 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	n.run++
 	s := polite.New(opt, time.Now())
 	l := New(Options{Transport: transport, Polite: s, Node: n.number, Nodes: n.nodes,
-		Run: uint64(n.number)<<32 + n.run, TTL: n.ttl, Longest: longest, New: n.run == 1, Problem: n.problem})
+		Run: uint64(n.number)<<32 + n.run, TTL: n.ttl, Longest: longest, New: n.run == 1, Problem: n.problem,
+		Before: n.before})
 	left := n.admit(s)
 	var running, exchanges sync.WaitGroup
 	var failed error
