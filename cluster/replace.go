@@ -87,7 +87,8 @@ func encodeReplace(v any) ([]byte, error) {
 // maxReplaceBytes bounds a request and an answer, which may name MaxNodes abandoned nodes.
 const maxReplaceBytes = 64 << 10
 
-// DecodeReplacement decodes the value of a key in a cluster with this table. The value is untrusted.
+// DecodeReplacement decodes the value of a key in a cluster with this table. The value is untrusted. A request that is
+// done stays at the broker, so it may be from before a change of the table.
 func DecodeReplacement(key string, data []byte, table *Table) (*Replacement, error) {
 	var r Replacement
 	if err := decodeReplace(key, data, &r, &r.Form); err != nil {
@@ -97,7 +98,7 @@ func DecodeReplacement(key string, data []byte, table *Table) (*Replacement, err
 		CheckIncarnation(r.Incarnation) != nil {
 		return nil, fmt.Errorf("cluster: %s is not the replacement of one of %d nodes", key, table.Nodes())
 	}
-	if r.Table != table.Sum() {
+	if r.Table != table.Sum() && !r.Done {
 		return nil, fmt.Errorf("cluster: %s: it has another table of owners", key)
 	}
 	return &r, nil

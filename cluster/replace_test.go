@@ -41,6 +41,9 @@ func TestReplaceValues(t *testing.T) {
 	if err := request(func(*Replacement) {}); err != nil {
 		t.Error(err)
 	}
+	if err := request(func(r *Replacement) { r.Done, r.Table = true, r.Table+1 }); err != nil {
+		t.Errorf("done, and the table has changed since: %v", err)
+	}
 	if err := answer(func(*ReplaceAnswer) {}); err != nil {
 		t.Error(err)
 	}

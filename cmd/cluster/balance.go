@@ -303,6 +303,21 @@ type largestLoad struct {
 	Factor float64 `json:"factor"`
 }
 
+// text says which nodes have the largest loads; "" if none is known.
+func (l *largestLoads) text() string {
+	switch {
+	case l == nil || l.Pages.Factor == 0 && l.Waiting.Factor == 0:
+		return ""
+	case l.Waiting.Factor == 0:
+		return fmt.Sprintf("Largest load: node %d has %.2f times the mean of the pages.", l.Pages.Node, l.Pages.Factor)
+	case l.Pages.Factor == 0:
+		return fmt.Sprintf("Largest load: node %d has %.2f times the mean of the waiting URLs.", l.Waiting.Node,
+			l.Waiting.Factor)
+	}
+	return fmt.Sprintf("Largest loads: node %d has %.2f times the mean of the pages, node %d %.2f times that of the "+
+		"waiting URLs.", l.Pages.Node, l.Pages.Factor, l.Waiting.Node, l.Waiting.Factor)
+}
+
 // largestOf returns the largest loads of the nodes that are not abandoned; nil with one node, or if one has told none.
 func largestOf(loads []*cluster.NodeLoads, abandoned []int) *largestLoads {
 	var pages, waiting []float64

@@ -53,6 +53,10 @@ func (c *replaceCmd) Run(a *term.App) error {
 	host, _ := os.Hostname() // for people; "" if there is none
 	rep, err := repair.Replace(ctx, repair.ReplaceOptions{Transport: e, Host: host, Version: term.Version(),
 		Waits: func(nodes []int) { c.waits(a, nodes) },
+		Watches: func(last time.Time, wait time.Duration) {
+			fmt.Fprintf(a.Stderr, "node %d reported at %s UTC: watching for %s whether it still runs\n", c.Node,
+				last.UTC().Format(time.TimeOnly), human.Duration(wait))
+		},
 		ResyncOptions: repair.ResyncOptions{Back: c.Node, File: f, Options: repair.Options{
 			Options: audit.Options{FS: disk.OS(), Dirs: dirs, Out: out, RAMBytes: int64(c.RAM)}}}})
 	if err = errors.Join(err, e.Close()); err != nil {
@@ -109,7 +113,7 @@ func (c *replaceCmd) waits(a *term.App, nodes []int) {
 		return
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
-	fmt.Fprintf(a.Stderr, "waiting for the answer of %s: start it if it does not run\n",
+	fmt.Fprintf(a.Stderr, "waiting for the answers of %s: start those that do not run\n",
 		human.Counted(len(nodes), "node", "nodes")+" ("+list+")")
 }
 

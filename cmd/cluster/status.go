@@ -202,9 +202,8 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(out, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest,
 			100*o.FullestShare)
 	}
-	if l := r.Largest; l != nil {
-		fmt.Fprintf(out, "Largest loads: node %d has %.2f times the mean of the pages, node %d %.2f times that of the "+
-			"waiting URLs.\n", l.Pages.Node, l.Pages.Factor, l.Waiting.Node, l.Waiting.Factor)
+	if text := r.Largest.text(); text != "" {
+		fmt.Fprintln(out, text)
 	}
 	for node, st := range r.Nodes {
 		if st != nil && st.Refused > 0 {

@@ -159,12 +159,12 @@ func (s *Leases) Why() string {
 		return ""
 	case f.Starting && broker:
 		return fmt.Sprintf("the other nodes: they must receive this node's heartbeats for %s after its start "+
-			"(--cluster-lease)", human.Exact(s.leases.StartDelay()))
+			"(--cluster-lease)", human.Exact(s.leases.StartDelay().Round(time.Millisecond)))
 	case f.Starting:
 		return "the broker (--cluster): the other nodes must first receive this node's heartbeats"
 	case broker:
 		return fmt.Sprintf("the other nodes: they must receive this node's heartbeats again for %s (--cluster-lease)",
-			human.Exact(s.leases.StartDelay()))
+			human.Exact(s.leases.StartDelay().Round(time.Millisecond)))
 	}
 	return "the broker: it has been away so long that other nodes may visit this node's networks (--cluster-lease)"
 }

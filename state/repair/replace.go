@@ -32,6 +32,9 @@ type ReplaceOptions struct {
 	Version   string            // of the program, for people
 	// Waits is called every waitsEvery with the nodes that have not answered; nil: nobody is told.
 	Waits func(nodes []int)
+	// Watches is called before the command watches for a time whether the node still runs, since its last status is
+	// recent; nil: nobody is told.
+	Watches func(last time.Time, wait time.Duration)
 }
 
 // Times of a replacement.
@@ -246,6 +249,9 @@ func (w *replacer) silent(ctx context.Context) error {
 	st, revision := get()
 	if st == nil {
 		return nil
+	}
+	if w.all.Watches != nil {
+		w.all.Watches(st.Time, silentAfter)
 	}
 	sleep(ctx, silentAfter)
 	if st, again := get(); st != nil && again != revision {
