@@ -79,13 +79,16 @@ func nodeOf(s *crawl.Snapshot) *NodeOf {
 // clusterLine describes in a line of text how a node of a cluster sees the others.
 func clusterLine(s *crawl.Snapshot) string {
 	c := &s.Cluster
-	var silent, abandoned []string
+	var silent, abandoned, departed []string
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		if p.Silent >= cluster.StatusOld {
 			silent = append(silent, strconv.Itoa(p.Node))
 		}
-		if p.Abandoned {
+		switch {
+		case p.Departed:
+			departed = append(departed, strconv.Itoa(p.Node))
+		case p.Abandoned:
 			abandoned = append(abandoned, strconv.Itoa(p.Node))
 		}
 	}
@@ -93,10 +96,14 @@ func clusterLine(s *crawl.Snapshot) string {
 	if c.Connected {
 		broker = "connected to the broker"
 	}
+	left := ""
+	if len(departed) > 0 {
+		left = "; departed nodes: " + strings.Join(departed, ", ")
+	}
 	records, bytes, _ := c.Waiting()
-	return fmt.Sprintf("cluster: node %d of %d, %s for %s; silent nodes: %s; abandoned nodes: %s; "+
+	return fmt.Sprintf("cluster: node %d of %d, %s for %s; silent nodes: %s; abandoned nodes: %s%s; "+
 		"%s (%s) for other nodes\n", c.Node, c.Nodes, broker, human.Duration(s.Time.Sub(c.Since).Round(time.Second)),
-		cmp.Or(strings.Join(silent, ", "), "none"), cmp.Or(strings.Join(abandoned, ", "), "none"),
+		cmp.Or(strings.Join(silent, ", "), "none"), cmp.Or(strings.Join(abandoned, ", "), "none"), left,
 		human.Counted(records, "record waits", "records wait"), human.Bytes(bytes))
 }
 

@@ -112,8 +112,9 @@ cluster: node 0 of 4, connected to the broker for 1 h; silent nodes: 1; abandone
 		"for other nodes\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	s.Cluster.Connected = false
-	if text := clusterLine(s); !strings.Contains(text, ", without the broker for 1 h;") {
+	s.Cluster.Connected, s.Cluster.Pairs[1].Departed = false, true
+	if text := clusterLine(s); !strings.Contains(text, ", without the broker for 1 h;") ||
+		!strings.Contains(text, "; abandoned nodes: none; departed nodes: 2; 3 records") {
 		t.Error(text)
 	}
 	r := newRig(t, func(o *crawl.Options, _ *Options) { inCluster(t, o, 2) })

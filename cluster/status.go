@@ -37,7 +37,9 @@ type Status struct {
 	WaitingBytes int64  `json:"waitingBytes"`
 	Slowest      int    `json:"slowest,omitempty"` // the node with the largest backlog, if any
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
-	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it has abandoned
+	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it has abandoned, and those that have departed
+	// Nodes that take part no more by the table of owners: others have their slots.
+	Departed []int `json:"departed,omitempty"`
 
 	Quarantined int64 `json:"quarantined,omitempty"` // unreadable messages of other nodes that it keeps
 	// Messages and marks of other nodes that it has refused in this run.
@@ -110,7 +112,7 @@ func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
 	if err != nil || number != st.Node || st.Node < 0 || st.Node >= nodes {
 		return nil, fmt.Errorf("cluster: %s is not the status of one of %d nodes", key, nodes)
 	}
-	for _, other := range st.Abandoned {
+	for _, other := range slices.Concat(st.Abandoned, st.Departed) {
 		if other < 0 || other >= nodes {
 			return nil, fmt.Errorf("cluster: %s abandons node %d of %d", key, other, nodes)
 		}
@@ -129,6 +131,7 @@ type Overview struct {
 	Waiting        int64   `json:"waiting" doc:"Records that other nodes have not made durable."`
 	Missing        []int   `json:"missing" doc:"Nodes without a status in the last minute, except abandoned ones."`
 	Abandoned      []int   `json:"givenUp,omitempty" doc:"Abandoned nodes: the others continue without them."`
+	Departed       []int   `json:"departed,omitempty" doc:"Of them, nodes whose slots others have (cluster leave, forget)."`
 	Fullest        int     `json:"fullest" doc:"Node with the fullest disk, by its own --disk; -1 if unknown."`
 	FullestShare   float64 `json:"fullestShare" doc:"Used share of its --disk."`
 	Configs        int     `json:"configs" doc:"Different configurations; more than 1 if nodes lack a reload."`
@@ -141,10 +144,13 @@ func Summarize(list []*Status, now time.Time) Overview {
 	for _, st := range list {
 		if st != nil {
 			o.Abandoned = append(o.Abandoned, st.Abandoned...)
+			o.Departed = append(o.Departed, st.Departed...)
 		}
 	}
 	slices.Sort(o.Abandoned)
 	o.Abandoned = slices.Compact(o.Abandoned)
+	slices.Sort(o.Departed)
+	o.Departed = slices.Compact(o.Departed)
 	for node, st := range list {
 		if (st == nil || !st.Heard(now)) && !slices.Contains(o.Abandoned, node) {
 			o.Missing = append(o.Missing, node)

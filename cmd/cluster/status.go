@@ -234,13 +234,13 @@ func (r *report) printNodes(out io.Writer, trend func(node int) string) error {
 		}
 		health := string(condition.LevelOf(st, r.Time))
 		first := begin(strconv.Itoa(node), trend(node))
-		abandoned := slices.Contains(r.Overview.Abandoned, node)
-		if abandoned {
+		gone := r.goneText(node)
+		if gone != "" {
 			health = "–"
 		}
 		if st == nil {
 			fmt.Fprintf(t, "%s\t–\t–\t%s\t%s\t–\t–\t–\t–\t–\t–\t–\t–\t%s\n", first, health,
-				stateText(st, abandoned, r.Time), stream)
+				stateText(st, gone, r.Time), stream)
 			continue
 		}
 		disk := "–"
@@ -254,7 +254,7 @@ func (r *report) printNodes(out io.Writer, trend func(node int) string) error {
 		quarantined += st.Quarantined
 		bytes += st.WaitingBytes
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%s\t%d\t%s\n", first,
-			term.PlainText(st.Host), term.PlainText(st.Version), health, stateText(st, abandoned, r.Time),
+			term.PlainText(st.Host), term.PlainText(st.Version), health, stateText(st, gone, r.Time),
 			human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued), kept,
 			n(st.Quarantined), disk, st.Checkpoint, stream)
 	}
@@ -307,11 +307,22 @@ func (r *report) printLeases(out io.Writer) error {
 // maxWait bounds a time that a node says, in seconds: a hundred years.
 const maxWait = 100 * 365 * 24 * 3600
 
-// stateText says what a node does; st is nil if it has never reported.
-func stateText(st *cluster.Status, abandoned bool, now time.Time) string {
-	switch {
-	case abandoned:
+// goneText says how a node takes part no more; "" if it does.
+func (r *report) goneText(node int) string {
+	switch o := &r.Overview; {
+	case slices.Contains(o.Departed, node):
+		return "departed"
+	case slices.Contains(o.Abandoned, node):
 		return "abandoned"
+	}
+	return ""
+}
+
+// stateText says what a node does; st is nil if it has never reported. gone is that of goneText.
+func stateText(st *cluster.Status, gone string, now time.Time) string {
+	switch {
+	case gone != "":
+		return gone
 	case st == nil:
 		return "never reported"
 	}

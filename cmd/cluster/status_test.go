@@ -132,6 +132,11 @@ func TestStatusHealth(t *testing.T) {
 	if text := r.status(false, term.ExitDone); !strings.Contains(text, "2 – – – abandoned") {
 		t.Error(text)
 	}
+	r.put(cluster.Status{Node: 1, Time: now, Abandoned: []int{2}, Departed: []int{2}})
+	if text := r.status(false, term.ExitDone); !strings.Contains(text, "2 – – – departed") ||
+		!strings.Contains(text, "2 nodes of 2 work") || strings.Contains(text, "abandoned") {
+		t.Error(text)
+	}
 	r.put(cluster.Status{Node: 1, Time: now, Level: "warn", State: "slow", Text: "It is slow."},
 		cluster.Status{Node: 2, Time: now, Level: "bad", State: "standing-still", Text: "A disk is full."})
 	text := r.status(false, term.ExitFailure)

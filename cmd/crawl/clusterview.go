@@ -76,9 +76,13 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		text := fmt.Sprintf("node %d: %s of %s", p.Node, n(p.Waiting),
 			human.Counted(p.Added, "record waits", "records wait"))
 		if p.Abandoned {
+			word := "abandoned"
+			if p.Departed {
+				word = "departed"
+			}
 			lines = append(lines,
-				fmt.Sprintf("node %d: abandoned; %s of %s for it dropped; %s received from it",
-					p.Node, n(p.Dropped), human.Counted(p.Added, "record", "records"),
+				fmt.Sprintf("node %d: %s; %s of %s for it dropped; %s received from it",
+					p.Node, word, n(p.Dropped), human.Counted(p.Added, "record", "records"),
 					human.Counted(p.Taken, "record", "records")))
 			continue
 		}

@@ -147,8 +147,13 @@ func (b *outboxes) dropAbandoned() error {
 			dropped := o.Abandon()
 			tx.Count(state.CountLinksAbandoned, dropped.Links.N)
 			tx.Count(state.CountEdgesAbandoned, dropped.Edges.N)
-			tx.Late.Add(b.opt.Log.Warn, "a node was abandoned: dropped the records waiting for it; further links "+
-				"to its sites are dropped too", "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
+			log, text := b.opt.Log.Warn, "a node was abandoned: dropped the records waiting for it; further links "+
+				"to its sites are dropped too"
+			if b.gone.hasLeft(node) {
+				log, text = b.opt.Log.Info, "a node takes part no more, and others have its slots: dropped the "+
+					"records waiting for it"
+			}
+			tx.Late.Add(log, text, "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
 			return err

@@ -57,7 +57,7 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 		}
 		f := o.Figures()
 		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
-			Abandoned: s.gone.has(node), Dropped: f.Dropped.Records(),
+			Abandoned: s.gone.has(node), Departed: s.gone.hasLeft(node), Dropped: f.Dropped.Records(),
 			Missing: s.heard.missing(node)}
 		if st := s.heard.status(node); st != nil {
 			p.Ended, p.Replacing = st.Ended, st.Replacing
@@ -100,7 +100,8 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		Version: cut(s.opt.Version), Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond,
 		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Wait.Text), Paused: sn.Paused,
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
-		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes()}
+		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes(),
+		Departed: s.opt.Table.Departed()}
 	st.Config = s.config.digest()
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)

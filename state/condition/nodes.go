@@ -46,7 +46,7 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 		}
 	}
 	sortProblems(v.Problems)
-	v.Text = fmt.Sprintf("%s of %d work: %s.", human.Counted(int64(working), "node", "nodes"), len(list),
+	v.Text = fmt.Sprintf("%s of %d work: %s.", human.Counted(int64(working), "node", "nodes"), len(list)-len(over.Departed),
 		Rate(over.PagesPerSecond))
 	if v.State == Waiting {
 		v.Text = "All nodes wait: " + firstText(list, now)
@@ -55,6 +55,9 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 		v.Text = fmt.Sprintf("All %s ended.", human.Counted(len(list), "node has", "nodes have"))
 	}
 	for _, node := range over.Abandoned {
+		if slices.Contains(over.Departed, node) {
+			continue // others have its slots: nothing is missing
+		}
 		add(Warn, Working, "cluster", "Node %d was abandoned: the others continue without it", node)
 	}
 	if over.Configs > 1 {

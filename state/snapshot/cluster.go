@@ -55,6 +55,7 @@ type Pair struct {
 	Taken        int64         // records taken from it, of all runs
 	Holes        int64         // gaps in its messages, in this run
 	Abandoned    bool          // it is lost for good
+	Departed     bool          // it is abandoned because others have its slots (cluster leave, forget)
 	Replacing    bool          // drumbeat cluster replace gives its backup its place
 	Dropped      int64         // records for it dropped because it was abandoned
 

@@ -25,7 +25,7 @@ const badge = (words) => el("span", { class: "badge bad", text: words });
 function nodeRow(n, o) {
   const s = n.status;
   const abandoned = o.givenUp?.includes(n.node);
-  const words = abandoned ? "abandoned" : state(n);
+  const words = o.departed?.includes(n.node) ? "departed" : abandoned ? "abandoned" : state(n);
   const health = abandoned ? NONE : !n.heard ? badge("bad") : s.ended ? "ok" : s.level || "ok";
   if (!s) return row([[String(n.node)], [NONE], [health], [badge(words)], ["never"], ...Array(7).fill([NONE, "n"])]);
   const share = s.diskLimit > 0 ? percent(s.diskUsed / s.diskLimit) : NONE;
