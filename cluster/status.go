@@ -131,7 +131,7 @@ type Overview struct {
 	Waiting        int64   `json:"waiting" doc:"Records that other nodes have not made durable."`
 	Missing        []int   `json:"missing" doc:"Nodes without a status in the last minute, except abandoned ones."`
 	Abandoned      []int   `json:"givenUp,omitempty" doc:"Abandoned nodes: the others continue without them."`
-	Departed       []int   `json:"departed,omitempty" doc:"Of them, nodes whose slots others have (cluster leave, forget)."`
+	Departed       []int   `json:"departed,omitempty" doc:"Of them, nodes whose slots others have."`
 	Fullest        int     `json:"fullest" doc:"Node with the fullest disk, by its own --disk; -1 if unknown."`
 	FullestShare   float64 `json:"fullestShare" doc:"Used share of its --disk."`
 	Configs        int     `json:"configs" doc:"Different configurations; more than 1 if nodes lack a reload."`

@@ -49,7 +49,8 @@ func TestGivenUp(t *testing.T) {
 	if o := Summarize(list, now); !reflect.DeepEqual(o.Abandoned, []int{2}) || !reflect.DeepEqual(o.Missing, []int{3}) {
 		t.Errorf("abandoned %v, missing %v", o.Abandoned, o.Missing)
 	}
-	for _, form := range []string{`{"node":1,"givenUp":[2]}`, `{"node":1,"givenUp":[-1]}`, `{"node":1,"departed":[2]}`} {
+	for _, form := range []string{`{"node":1,"givenUp":[2]}`, `{"node":1,"givenUp":[-1]}`,
+		`{"node":1,"departed":[2]}`} {
 		if st, err := DecodeStatus(StatusKey(1), []byte(form), 2); err == nil {
 			t.Errorf("%s: %+v", form, st)
 		}

@@ -75,8 +75,20 @@ func TestClusterGrow(t *testing.T) {
 	if missing > 0 || twice > 60 {
 		t.Errorf("%d URLs are missing, %d were fetched twice", missing, twice)
 	}
-	for _, node := range []string{"0", "1", "2"} {
-		wantExit(t, term.ExitDone, "balanced", "audit", "--deep", filepath.Join(f.dir, node))
+	checkGrown(t, f)
+}
+
+// checkGrown audits the three nodes, of which the first has left.
+func checkGrown(t *testing.T, f *fleet) {
+	t.Helper()
+	dirs := []string{filepath.Join(f.dir, "0"), filepath.Join(f.dir, "1"), filepath.Join(f.dir, "2")}
+	for _, dir := range dirs {
+		wantExit(t, term.ExitDone, "balanced", "audit", "--deep", dir)
 	}
-	wantExit(t, term.ExitDone, "balanced", "cluster", "audit", filepath.Join(f.dir, "1"), filepath.Join(f.dir, "2"))
+	// The node that left has an older table of owners.
+	out, _ := wantExit(t, term.ExitDone, "balanced", append([]string{"cluster", "audit", "--deep",
+		"--cluster-file=" + f.file}, dirs...)...)
+	if !strings.Contains(out, "node 0 has departed: ") || strings.Contains(out, "missing") {
+		t.Errorf("cluster audit with the node that left: %s", out)
+	}
 }

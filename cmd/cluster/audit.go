@@ -100,7 +100,8 @@ type reportJSON struct {
 	Taken    sumsJSON `json:"taken"`
 	Waiting  sumsJSON `json:"waiting"`
 	GivenUp  []int    `json:"given_up,omitempty"` // nodes
-	Dropped  sumsJSON `json:"dropped,omitzero"`   // for these
+	Departed []int    `json:"departed,omitempty"` // nodes, without a comparison
+	Dropped  sumsJSON `json:"dropped,omitzero"`   // for those given up
 	Lost     sumsJSON `json:"lost,omitzero"`      // of taken, by resyncs
 	SetBack  *int     `json:"set_back,omitempty"` // the node; -1 if it can be either of two
 	Damaged  bool     `json:"damaged"`
@@ -120,9 +121,9 @@ type sumsJSON struct {
 func reportOf(rep *audit.ClusterReport) reportJSON {
 	sums := func(t cluster.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
 	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...),
-		Pairs: rep.Pairs, Sent: sums(rep.Out), Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.Abandoned,
-		Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount,
-		Bad: append([]string{}, rep.Bad...)}
+		Pairs: rep.Pairs, Sent: sums(rep.Out), Taken: sums(rep.Taken), Waiting: sums(rep.Above),
+		GivenUp: rep.Abandoned, Departed: rep.Departed, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost),
+		Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
 	for i := range rep.Nodes {
 		j.Nodes = append(j.Nodes, rep.Nodes[i].Cluster.Node)
 	}

@@ -55,7 +55,8 @@ type ClusterReport struct {
 	Nodes     []Node // by number
 	Of        int    // nodes of the cluster
 	Missing   []int  // nodes without an audit; their pairs are not compared
-	Abandoned []int  // nodes that others have abandoned
+	Abandoned []int  // nodes that others have abandoned, and those that have departed
+	Departed  []int  // nodes that take part no more, with an earlier table of owners; their pairs are not compared
 	// Out, Taken and Above are sums over all compared pairs: records sent, records taken, and untaken records
 	// in outboxes.
 	Out, Taken, Above cluster.Totals
@@ -96,11 +97,21 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 		return nil, state.Incompatible("crawl: no audit of a node was given")
 	}
 	first := &nodes[0]
+	if i := slices.IndexFunc(nodes, func(n Node) bool { return !gone(nodes, n.Cluster.Node) }); i > 0 {
+		first = &nodes[i]
+	}
 	byNumber := make([]*Node, first.Cluster.Nodes)
+	rep := &ClusterReport{Of: first.Cluster.Nodes}
 	for i := range nodes {
 		n := &nodes[i]
 		c := n.Cluster
 		switch {
+		case c.Secret == first.Cluster.Secret && c.Table != first.Cluster.Table && gone(nodes, c.Node):
+			rep.Departed = append(rep.Departed, c.Node)
+			if !n.Balanced {
+				rep.bad("node %d (%s), which has departed: its own audit does not balance", c.Node, n.Name)
+			}
+			continue
 		case c.Secret != first.Cluster.Secret:
 			return nil, state.Incompatible("crawl: %s and %s belong to different crawls: their secrets differ",
 				first.Name, n.Name)
@@ -115,8 +126,11 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 		}
 		byNumber[c.Node] = n
 	}
-	rep := &ClusterReport{Of: first.Cluster.Nodes}
+	slices.Sort(rep.Departed)
 	for number, n := range byNumber {
+		if n == nil && slices.Contains(rep.Departed, number) {
+			continue
+		}
 		if n == nil {
 			rep.Missing = append(rep.Missing, number)
 			continue
@@ -140,15 +154,27 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 		}
 	}
 	rep.moved()
-	all := rep.Taken
-	all.Add(rep.Above)
-	all.Add(rep.Dropped)
-	if rep.Out != all && rep.Balanced() {
-		rep.bad("%s and %s sent, %d and %d were received or are in outboxes",
-			human.Counted(rep.Out.Links.N, "link", "links"),
-			human.Counted(rep.Out.Edges.N, "edge was", "edges were"), all.Links.N, all.Edges.N)
-	}
+	rep.sums()
 	return rep, nil
+}
+
+// sums compares the sums over all pairs.
+func (r *ClusterReport) sums() {
+	all := r.Taken
+	all.Add(r.Above)
+	all.Add(r.Dropped)
+	if r.Out != all && r.Balanced() {
+		r.bad("%s and %s sent, %d and %d were received or are in outboxes",
+			human.Counted(r.Out.Links.N, "link", "links"),
+			human.Counted(r.Out.Edges.N, "edge was", "edges were"), all.Links.N, all.Edges.N)
+	}
+}
+
+// gone reports whether one of the nodes has abandoned node, also because it has departed.
+func gone(nodes []Node, node int) bool {
+	return slices.ContainsFunc(nodes, func(n Node) bool {
+		return n.Cluster.Node != node && node < n.Cluster.Nodes && n.Cluster.pair(node).Sent.Abandoned
+	})
 }
 
 // moved compares the URLs of slots that nodes have given with those that others have got, once none of them are on
@@ -267,7 +293,13 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	if r.BadCount > len(r.Bad) {
 		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
 	}
+	for _, node := range r.Departed {
+		fmt.Fprintf(w, "node %d has departed: its records are not compared\n", node)
+	}
 	for _, node := range r.Abandoned {
+		if slices.Contains(r.Departed, node) {
+			continue
+		}
 		fmt.Fprintf(w, "node %d was abandoned: links and edges for it were dropped\n", node)
 	}
 	for _, node := range r.Missing {

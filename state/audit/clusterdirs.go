@@ -61,7 +61,7 @@ func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 	}
 	if opt.Deep {
 		for _, n := range all {
-			if n.cluster.Table != opt.Table.Sum() {
+			if n.cluster.Table != opt.Table.Sum() && !opt.Table.HasDeparted(n.cluster.Node) {
 				return nil, state.Incompatible(
 					"crawl: node %d (%s) has a table of owners that differs from the file of the cluster",
 					n.cluster.Node, n.name())

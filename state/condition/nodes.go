@@ -46,8 +46,8 @@ func OfNodes(list []*cluster.Status, now time.Time) Condition {
 		}
 	}
 	sortProblems(v.Problems)
-	v.Text = fmt.Sprintf("%s of %d work: %s.", human.Counted(int64(working), "node", "nodes"), len(list)-len(over.Departed),
-		Rate(over.PagesPerSecond))
+	v.Text = fmt.Sprintf("%s of %d work: %s.", human.Counted(int64(working), "node", "nodes"),
+		len(list)-len(over.Departed), Rate(over.PagesPerSecond))
 	if v.State == Waiting {
 		v.Text = "All nodes wait: " + firstText(list, now)
 	}
