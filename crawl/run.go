@@ -145,7 +145,7 @@ const stopGrace = 3 * time.Second
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	c.extraction.Open()
 	defer c.extraction.Close()
-	if err := errors.Join(c.uploads.Access(ctx), c.backups.Access(ctx, c.Manifest)); err != nil {
+	if err := errors.Join(c.uploads.Access(ctx), c.backups.Access(ctx, c.Manifest, c.frozen.Table)); err != nil {
 		return nil, err
 	}
 	rejoined := c.Manifest != nil && c.Manifest.Done != "" && c.node.Rejoin(ctx)

@@ -64,6 +64,7 @@ type Keeper struct {
 	program     string
 	began       time.Time
 	holder      *disk.Holder
+	table       uint64 // of owners, of this run
 	checkpoints Checkpoints
 
 	mu      sync.Mutex // guards the fields below; a leaf
@@ -73,7 +74,9 @@ type Keeper struct {
 	failed  error       // of Pin
 	figures snapshot.Backup
 	changes int64 // of the run when the last backup began
-	stale   bool  // pages were erased since the last backup
+	// stale says that pages were erased since the last backup, or the table of owners has changed: a node whose backup
+	// has another table cannot be replaced.
+	stale bool
 }
 
 // New returns a Keeper. holder is the file system of the crawl; program is the version of the program.
@@ -92,10 +95,11 @@ func (k *Keeper) Wire(c Checkpoints) { k.checkpoints = c }
 
 // Access tries the place at the start of a run, before the crawl writes anything. It returns an error if waiting
 // cannot help. m is nil for a new crawl.
-func (k *Keeper) Access(ctx context.Context, m *state.Manifest) error {
+func (k *Keeper) Access(ctx context.Context, m *state.Manifest, table uint64) error {
 	if k.opt == nil {
 		return nil
 	}
+	k.table = table
 	err := k.opt.Place.Check(ctx)
 	if err == nil && m != nil && len(m.Lineage) > 0 {
 		err = k.open(ctx, m)
@@ -128,7 +132,7 @@ func (k *Keeper) open(ctx context.Context, m *state.Manifest) error {
 	k.backup = b
 	if last := b.Last(); last != nil {
 		k.note(last)
-		k.stale = last.Erasures < m.Erasures
+		k.stale = last.Erasures < m.Erasures || last.Table != k.table
 	}
 	return nil
 }

@@ -317,8 +317,8 @@ func (b *Backup) finish(ctx context.Context, j *Job) (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := Head{Number: 1, Lineage: j.list.Lineage, Erasures: j.m.Erasures, Gen: j.m.Gen, Time: j.m.Time,
-		Sum: xxhash.Sum64(data), Copied: j.copied, Files: len(j.list.Files),
+	h := Head{Number: 1, Lineage: j.list.Lineage, Erasures: j.m.Erasures, Table: j.m.Frozen.Table,
+		Gen: j.m.Gen, Time: j.m.Time, Sum: xxhash.Sum64(data), Copied: j.copied, Files: len(j.list.Files),
 		NextPack: j.list.NextPack}
 	for i := range j.list.Files {
 		for _, p := range j.list.Files[i].Pieces {

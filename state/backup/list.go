@@ -51,6 +51,7 @@ type Head struct {
 	Number   int64  `json:"number"` // from 1
 	Lineage  string `json:"lineage"`
 	Erasures int64  `json:"erasures,omitempty"` // state.Manifest.Erasures
+	Table    uint64 `json:"table,omitempty"`    // of owners: state.Frozen.Table
 	Gen      uint64 `json:"gen"`                // checkpoint
 	Time     int64  `json:"time"`               // of the checkpoint, Unix seconds
 	Name     string `json:"name"`               // of the list

@@ -1,0 +1,91 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/disk/memfs"
+	"drumbeat/state/backup"
+)
+
+// TestReplaceAfterGive: a node that gave slots, got them, or saw others move makes a backup at once, however rare its
+// backups are. So it can be replaced soon after the change, and nothing but its own pages since then is fetched again.
+func TestReplaceAfterGive(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	for victim := range 3 {
+		t.Run(fmt.Sprint(victim), func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) { replaceAfterGive(t, victim) })
+		})
+	}
+}
+
+func replaceAfterGive(t *testing.T, victim int) {
+	c := replaceCluster(t, *seedFlag)
+	defer c.close()
+	before := c.options[0].Cluster.Table
+	next, err := before.Give(0, half(before, 0, 1))
+	must(t, err)
+	for node := range c.options {
+		c.options[node].Backup.Every = 24 * time.Hour
+	}
+	alive, end := context.WithCancel(t.Context())
+	defer end()
+	fs := c.options[victim].Disk.FS.(*memfs.FS)
+	place := backup.Directory(fs, "place")
+	var others, lost sync.WaitGroup
+	for node := range c.options {
+		if node != victim {
+			others.Go(func() { c.endure(node) })
+		}
+	}
+	lost.Go(func() {
+		if res, err := Run(alive, c.options[victim]); !cutOff(alive, res, err) {
+			t.Errorf("node %d: %v, %v", victim, err, res.Stop)
+		}
+	})
+	lost.Go(func() {
+		defer end()
+		defer fs.CrashAfter(1)
+		if !c.fetchedAll(alive, 200) {
+			t.Error("no 200 pages")
+		}
+		c.change(alive, cluster.ChangeGive, before, next, 0)
+		c.settled(alive, 1)
+		for account.Sleep(alive, 100*time.Millisecond) {
+			all, err := backup.Backups(alive, place)
+			if err == nil && slices.ContainsFunc(all.Backups, func(h backup.Head) bool { return h.Table == next.Sum() }) {
+				break
+			}
+		}
+		account.Sleep(alive, 2*time.Second)
+	})
+	lost.Wait()
+	c.lose(victim)
+	of := *c.options[0].Cluster
+	of.Table = next
+	c.options[0].Cluster = &of
+	if rep, err := c.takePlace(t.Context(), victim); err != nil {
+		t.Fatal(err)
+	} else if by := c.lostBy(victim); by != rep.Lost {
+		t.Errorf("it has lost %+v, and the command said %+v", by, rep.Lost)
+	}
+	c.endure(victim)
+	others.Wait()
+	for i := range c.options {
+		of := *c.options[i].Cluster
+		of.Table = next
+		c.options[i].Cluster = &of
+	}
+	c.checkResynced(victim, 2, c.lostBy(victim))
+	if c.conserved() == 0 {
+		t.Error("no URL has moved")
+	}
+}
