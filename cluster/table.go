@@ -22,6 +22,9 @@ type Table struct {
 	owners [Slots]uint16
 	// departed says, by node, which take part no more; nil: none. It is not changed.
 	departed []bool
+	// since has, by node, the number of the last change that moved slots to or from it; nil: not known. It is not
+	// changed.
+	since []int
 }
 
 // NewTable divides the slots among nodes by rendezvous hashing with quotas: a node's quota is its share by
@@ -38,7 +41,7 @@ func NewTable(weights []float64) (*Table, error) {
 			return nil, fmt.Errorf("cluster: node %d has the weight %v, want more than 0", node, w)
 		}
 	}
-	t := &Table{nodes: len(weights)}
+	t := &Table{nodes: len(weights), since: make([]int, len(weights))}
 	left := quotas(weights)
 	for slot := range t.owners {
 		best := math.Inf(-1)
@@ -132,6 +135,7 @@ func (t *Table) Move(first, last, from, node int) (*Table, error) {
 		return nil, fmt.Errorf("cluster: no slot from %d to %d would move to node %d: it already owns them, or node "+
 			"%d owns none", first, last, node, from)
 	}
+	moved.follow(t)
 	return &moved, nil
 }
 

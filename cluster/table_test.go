@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -60,5 +62,62 @@ func TestTableSpreads(t *testing.T) {
 	}
 	if want := Slots / 2; same < want-200 || same > want+200 {
 		t.Errorf("%d of %d neighbours have one owner", same, Slots)
+	}
+}
+
+// TestTableSince: a table tells when slots last moved to or from a node.
+func TestTableSince(t *testing.T) {
+	since := func(table *Table) (all []int) {
+		for node := range table.Nodes() {
+			all = append(all, table.Since(node))
+		}
+		return all
+	}
+	table, err := NewTable([]float64{1, 1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := func(node int) map[int]int {
+		return map[int]int{slices.Index(table.owners[:], uint16(node)): (node + 1) % 3}
+	}
+	for i, step := range []struct {
+		next func() (*Table, error)
+		want []int
+	}{
+		{func() (*Table, error) { return table.Give(0, slot(0)) }, []int{1, 1, 0}},
+		{func() (*Table, error) { return table.Grow() }, []int{1, 1, 0, 0}},
+		{func() (*Table, error) { return table.Give(2, slot(2)) }, []int{3, 1, 3, 0}},
+		{func() (*Table, error) { return table.Depart(1) }, []int{3, 4, 4, 4}},
+		{func() (*Table, error) { return table.Grow() }, []int{3, 4, 4, 4, 0}},
+	} {
+		next, err := step.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := NewTableChange(ChangeGive, table, next, 0, "test")
+		data, err := change.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, table, err = DecodeTableChange(data); err != nil {
+			t.Fatal(err)
+		}
+		if got := since(table); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+		change.Since[0] = change.Moves + 1 // later than the table
+		if data, err = change.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := DecodeTableChange(data); !errors.Is(err, ErrTable) {
+			t.Errorf("step %d: %v", i, err)
+		}
+		change.Since = nil // an earlier version
+		if data, err = change.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		if _, old, err := DecodeTableChange(data); err != nil || old.Since(0) != change.Moves {
+			t.Errorf("step %d: %v, %v", i, old.Since(0), err)
+		}
 	}
 }

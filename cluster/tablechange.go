@@ -23,8 +23,10 @@ type TableChange struct {
 	Nodes  int        `json:"nodes"`
 	Owners string     `json:"owners"` // of the slots, 2 bytes each, base64
 	// Departed lists the nodes that take part no more.
-	Departed []int  `json:"departed,omitempty"`
-	Refused  string `json:"refused,omitempty"` // the reason why the giver does not carry out a ChangeGive
+	Departed []int `json:"departed,omitempty"`
+	// Since has, by node, the number of the last change that moved slots to or from it.
+	Since   []int  `json:"since,omitempty"`
+	Refused string `json:"refused,omitempty"` // the reason why the giver does not carry out a ChangeGive
 }
 
 // ChangeKind is a kind of change.
@@ -45,6 +47,9 @@ func (c *TableChange) Encode() ([]byte, error) { return json.Marshal(c) }
 func NewTableChange(kind ChangeKind, before, t *Table, giver int, id string) *TableChange {
 	c := &TableChange{Form: Form{V: Version}, Kind: kind, Giver: giver, ID: id, Moves: t.moves, Nodes: t.nodes,
 		Owners: base64.StdEncoding.EncodeToString(t.appendOwners(nil)), Departed: t.Departed()}
+	for node := range t.nodes {
+		c.Since = append(c.Since, t.Since(node))
+	}
 	if before != nil {
 		c.Before = before.Sum()
 	}
@@ -83,6 +88,10 @@ func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
 		return nil, nil, fmt.Errorf("cluster: %w: change %d of node %d", ErrTable, c.Moves, c.Giver)
 	}
 	t.moves = c.Moves
+	if len(c.Since) > 0 && (len(c.Since) != c.Nodes || slices.Min(c.Since) < 0 || slices.Max(c.Since) > c.Moves) {
+		return nil, nil, fmt.Errorf("cluster: %w: changes of %d of %d nodes", ErrTable, len(c.Since), c.Nodes)
+	}
+	t.since = c.Since
 	return &c, t, nil
 }
 
@@ -106,6 +115,7 @@ func (t *Table) Grow() (*Table, error) {
 	next.nodes++
 	next.moves++
 	next.departed = append(slices.Clone(t.departed), false)
+	next.follow(t)
 	return &next, nil
 }
 
@@ -123,6 +133,7 @@ func (t *Table) Give(from int, to map[int]int) (*Table, error) {
 	if len(to) == 0 {
 		return nil, errors.New("cluster: no slot would move")
 	}
+	next.follow(t)
 	return &next, nil
 }
 
@@ -156,7 +167,30 @@ func (t *Table) Depart(node int) (*Table, error) {
 		next.owners[slot] = uint16(least)
 		shares[least]++
 	}
+	next.follow(t)
 	return &next, nil
+}
+
+// follow notes which nodes the change from the table before has moved slots to or from.
+func (t *Table) follow(before *Table) {
+	t.since = make([]int, t.nodes) // nodes that join have had none
+	for node := range before.nodes {
+		t.since[node] = before.Since(node)
+	}
+	for slot := range Slots {
+		if from, to := before.OwnerOf(slot), t.OwnerOf(slot); from != to {
+			t.since[from], t.since[to] = t.moves, t.moves
+		}
+	}
+}
+
+// Since returns the number of the last change that moved slots to or from a node; 0: none has. A table that does not
+// tell returns its own number.
+func (t *Table) Since(node int) int {
+	if node >= len(t.since) {
+		return t.moves
+	}
+	return t.since[node]
 }
 
 // HasDeparted reports whether a node takes part no more.

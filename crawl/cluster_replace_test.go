@@ -39,13 +39,22 @@ func replaceCluster(t *testing.T, seed uint64) *testCluster {
 }
 
 // lose ends a node as its machine does, with its directories, and restores its last backup into new ones.
-func (c *testCluster) lose(node int) {
+func (c *testCluster) lose(node int) { c.t.Helper(); c.restore(node, c.places(node), 0) }
+
+// places ends a node as its machine does, and returns the place of its backups.
+func (c *testCluster) places(node int) backup.Place {
 	c.t.Helper()
-	o := &c.options[node]
-	old := o.Disk.FS.(*memfs.FS).Kill()
-	must(c.t, o.Cluster.Transport.Close())
-	place, fresh := backup.Directory(old, "place"), memfs.New(*seedFlag+uint64(node)+100)
-	_, err := backup.Restore(c.t.Context(), backup.RestoreOptions{Place: place, FS: fresh, Dirs: o.Disk.Dirs})
+	old := c.options[node].Disk.FS.(*memfs.FS).Kill()
+	must(c.t, c.options[node].Cluster.Transport.Close())
+	return backup.Directory(old, "place")
+}
+
+// restore restores the backup with a number into new directories of a node. 0: the last one.
+func (c *testCluster) restore(node int, place backup.Place, number int64) {
+	c.t.Helper()
+	o, fresh := &c.options[node], memfs.New(*seedFlag+uint64(node)+100)
+	_, err := backup.Restore(c.t.Context(), backup.RestoreOptions{Place: place, Number: number, FS: fresh,
+		Dirs: o.Disk.Dirs})
 	must(c.t, err)
 	of := *o.Cluster
 	of.Transport = c.net.Transport(node)

@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -103,6 +104,9 @@ func Replace(ctx context.Context, all ReplaceOptions) (rep *Report, err error) {
 		rep.Finished = true
 		return rep, w.conclude(ctx)
 	}
+	if err := w.follow(ctx); err != nil {
+		return nil, err
+	}
 	if err := w.gather(ctx, found); err != nil {
 		return nil, err
 	}
@@ -164,7 +168,7 @@ func (w *replacer) conclude(ctx context.Context) error {
 	e := w.all.Transport
 	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.ReplaceKey(w.back))
 	if err == nil {
-		r, bad := cluster.DecodeReplacement(v.Key, v.Data, w.all.File.Table)
+		r, bad := cluster.DecodeReplacement(v.Key, v.Data, w.table)
 		if bad == nil && r.Bound() == w.form.Bound {
 			r.Done = true
 			if data, bad := r.Encode(); bad == nil {
@@ -182,6 +186,51 @@ func (w *replacer) conclude(ctx context.Context) error {
 		return fmt.Errorf("crawl: replace: %w", err)
 	}
 	return w.opt.FS.SyncDir(w.saved.Set.Path(0, "state"))
+}
+
+// follow takes the table of the cluster, if it has changed since the backup and the node's slots have not: the node
+// starts with it. It waits for the broker.
+func (w *replacer) follow(ctx context.Context) error {
+	var v cluster.Value
+	for {
+		var err error
+		if v, err = w.all.Transport.Get(ctx, cluster.BucketCrawl, cluster.TableKey); err == nil {
+			break
+		}
+		if errors.Is(err, cluster.ErrNotFound) {
+			return nil
+		}
+		w.tell(ctx)
+		if sleep(ctx, retryAfter); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	c, table, err := cluster.DecodeTableChange(v.Data)
+	if err != nil {
+		return refuseResync("the table of owners at the broker: %v", err)
+	}
+	own := w.table.Moves()
+	switch {
+	case c.Moves <= own, c.Refused != "" && c.Before == w.table.Sum():
+		return nil
+	case table.HasDeparted(w.back):
+		return refuseResync("node %d takes part in the cluster no more, by change %d of the table of owners", w.back,
+			c.Moves)
+	case table.Nodes() != w.table.Nodes():
+		return refuseResync("the backup knows %s, and the cluster has %d: only a backup that was made after the last "+
+			"node joined can take the place", human.Counted(w.table.Nodes(), "node", "nodes"), table.Nodes())
+	case table.Since(w.back) > own:
+		return refuseResync("the backup is from change %d of the table of owners, and slots of node %d have moved "+
+			"since then, by change %d: only a later backup can take the place; without one, drumbeat cluster "+
+			"forget %[2]d",
+			own, w.back, table.Since(w.back))
+	case c.Refused != "":
+		return refuseResync("change %d of the table of owners was refused: first make another one, such as drumbeat "+
+			"cluster balance --apply", c.Moves)
+	}
+	w.table, w.adopt = table, c
+	w.do("follow change %d of the table of owners", c.Moves)
+	return nil
 }
 
 // gather asks all nodes until each that is not abandoned has answered.
@@ -292,7 +341,7 @@ func (w *replacer) request(ctx context.Context) error {
 	case err != nil:
 		return transportError{err}
 	}
-	r, bad := cluster.DecodeReplacement(key, v.Data, w.all.File.Table)
+	r, bad := cluster.DecodeReplacement(key, v.Data, w.table)
 	if bad != nil || r.Identity == w.form.Identity || r.Done && r.Incarnation < w.form.Incarnation {
 		return w.put(ctx, v.Revision)
 	}
@@ -327,7 +376,7 @@ func (w *replacer) errOther(r *cluster.Replacement) error {
 func (w *replacer) put(ctx context.Context, revision uint64) (err error) {
 	w.beat++
 	r := cluster.Replacement{Node: w.back, Incarnation: w.form.Incarnation, Identity: w.form.Identity,
-		Table: w.all.File.Table.Sum(), Host: w.all.Host, Beat: w.beat}
+		Table: w.table.Sum(), Host: w.all.Host, Beat: w.beat}
 	data, err := r.Encode()
 	if err != nil {
 		return err
@@ -399,7 +448,7 @@ func (w *replacer) listen(ctx context.Context) error {
 
 // take takes a value: an answer for this node, or the request of one. It ignores others.
 func (w *replacer) take(ctx context.Context, v *cluster.Value) error {
-	table := w.all.File.Table
+	table := w.table
 	if cluster.IsAnswer(v.Key) {
 		a, err := cluster.DecodeReplaceAnswer(v.Key, v.Data, table)
 		if err != nil || a.Of != w.back {
@@ -459,7 +508,7 @@ func (w *replacer) answer(ctx context.Context, r *cluster.Replacement) error {
 	}
 	p := w.own.Cluster.Pair(r.Node)
 	a := &cluster.ReplaceAnswer{Node: w.back, Of: r.Node, Bound: known, Own: w.form.Incarnation, Replacing: true,
-		Table: w.all.File.Table.Sum(), Taken: p.Taken, Last: p.Sent.Last, Out: p.Sent.Out,
+		Table: w.table.Sum(), Taken: p.Taken, Last: p.Sent.Last, Out: p.Sent.Out,
 		Gone: cluster.Taken{Number: p.Sent.GoneNumber, Totals: p.Sent.Gone}}
 	data, err := a.Encode()
 	if err != nil {

@@ -68,6 +68,10 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 // newResync audits the node in an opened crawl.
 func newResync(all *ResyncOptions, opt *Options, r *state.Saved, m *state.Manifest, rep *Report) (*resync, error) {
 	found, err := audit.BalanceSaved(r, m)
+	table := all.File.Table
+	if len(m.Table) > 0 && err == nil { // it has changed while the crawl ran, and the file may be older
+		_, table, err = cluster.DecodeTableChange(m.Table)
+	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("crawl: resync: repair the node first, without --resync: %w", err)
@@ -76,7 +80,9 @@ func newResync(all *ResyncOptions, opt *Options, r *state.Saved, m *state.Manife
 	case !found.Balanced():
 		return nil, refuseResync("the node's own audit does not balance: %v; repair it first, without --resync",
 			found.Bad)
-	case found.Cluster.Table != all.File.Table.Sum() || found.Cluster.Nodes != all.File.Table.Nodes():
+	case weburl.NewHasher(all.File.Secret).ContentKey([]byte(state.SecretCheckText)) != m.Frozen.SecretCheck:
+		return nil, refuseResync("the file of the cluster does not belong to the directories: the secrets differ")
+	case found.Cluster.Table != table.Sum() || found.Cluster.Nodes != table.Nodes():
 		return nil,
 			refuseResync("the file of the cluster does not belong to the directories: the tables of owners differ")
 	case all.Back < 0 || all.Back >= found.Cluster.Nodes:
@@ -84,7 +90,7 @@ func newResync(all *ResyncOptions, opt *Options, r *state.Saved, m *state.Manife
 	}
 	rep.Deep.Report = *found
 	return &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster},
-		back: all.Back, crawl: all.File.Key(), saved: r, m: m, opt: opt, out: rep}, nil
+		table: table, back: all.Back, crawl: all.File.Key(), saved: r, m: m, opt: opt, out: rep}, nil
 }
 
 func refuseResync(format string, args ...any) error {
@@ -94,6 +100,7 @@ func refuseResync(format string, args ...any) error {
 // resync is the state of one Resync.
 type resync struct {
 	own   audit.Node
+	table *cluster.Table // of the node
 	back  int
 	crawl uint64 // File.Key
 	saved *state.Saved
@@ -102,6 +109,7 @@ type resync struct {
 	out   *Report
 
 	intake cluster.Intake        // the next one
+	adopt  *cluster.TableChange  // the table with which the node starts; nil: that of the manifest
 	starts map[int]cluster.Taken // by node: the position after which the next messages are numbered
 }
 
@@ -267,6 +275,12 @@ func (w *resync) run() error {
 		return err
 	}
 	shadow.Next.Intake = &w.intake
+	if w.adopt != nil {
+		shadow.Next.Arrived = true
+		if shadow.Next.Next, err = w.adopt.Encode(); err != nil {
+			return err
+		}
+	}
 	if len(w.starts) > 0 { // the crawl of a restored node is not over
 		shadow.Next.Done = ""
 	}
