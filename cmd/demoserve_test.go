@@ -78,7 +78,7 @@ func TestDemoServeStored(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	stored := t.TempDir() + "/stored"
-	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored,
+	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored,
 		"--ram=256MiB", "--connections=64")
 	said := served(t, term.ExitDone, []string{"--warc=" + stored})
 	if !regexp.MustCompile(`(?m)^stored: all \d+ URLs were requested$`).MatchString(said) {
@@ -106,7 +106,7 @@ func TestCacheSizeOfOwnCrawl(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	trace := t.TempDir() + "/links"
-	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB",
+	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB",
 		"--connections=64", "--", "--trace-links="+trace)
 	out, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "--quick", "--entries=65536", "--repeat=1",
 		"--trace="+trace)
@@ -127,7 +127,7 @@ func TestBudgetsAsGiven(t *testing.T) {
 	for flag, want := range map[string]string{"--budget=queue=10000": ", 1000 pages per queue",
 		"--budget=queue=0": ", 10 pages per queue"} {
 		dir := t.TempDir() + "/c"
-		wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB",
+		cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB",
 			"--connections=64", "--dir="+dir, "--", flag)
 		if out, _ := wantExit(t, term.ExitDone, "", "explain", "pld", "--dir="+dir,
 			"site0.test"); !strings.Contains(out, want) {

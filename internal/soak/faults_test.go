@@ -103,18 +103,19 @@ func (s *soak) diskLimit() {
 		return
 	}
 	s.start(least)
-	s.pauses()
+	s.pauses(term.ExitDiskFull) // if a directory lacks its manifest, the start writes it
 }
 
-// pauses waits until the crawl logs that it pauses for lack of space, which it may meet while it opens its files.
-func (s *soak) pauses() {
+// pauses waits until the crawl logs that it pauses for lack of space, which it may meet while it opens its files, or
+// until it ends: done, or with one of the codes.
+func (s *soak) pauses(codes ...int) {
 	s.t.Helper()
 	if !s.waitFor(time.Minute, func() bool {
 		text := s.p.tail.text()
 		return strings.Contains(text, "fetching pauses until there is more") ||
 			strings.Contains(text, "a write found no disk space")
 	}) {
-		s.ends(alive) // done
+		s.ends(alive, codes...)
 	}
 }
 
