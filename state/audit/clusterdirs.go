@@ -61,7 +61,12 @@ func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 	}
 	if opt.Deep {
 		for _, n := range all {
-			if n.cluster.Table != opt.Table.Sum() && !opt.Table.HasDeparted(n.cluster.Node) {
+			departed := opt.Table.HasDeparted(n.cluster.Node)
+			if departed && !n.m.Frozen.Slots.IsZero() {
+				return nil, state.Incompatible("crawl: node %d was forgotten, and others have begun with its slots: "+
+					"leave %s out", n.cluster.Node, n.name())
+			}
+			if n.cluster.Table != opt.Table.Sum() && !departed {
 				return nil, state.Incompatible(
 					"crawl: node %d (%s) has a table of owners that differs from the file of the cluster",
 					n.cluster.Node, n.name())
