@@ -205,7 +205,7 @@ func (o *Options) leaseOptions() node.LeaseOptions {
 	c := o.Cluster
 	return node.LeaseOptions{Log: o.Observe.Log,
 		Lease: lease.Options{Transport: c.Transport, Node: c.Node, Nodes: c.Table.Nodes(),
-			TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock, Before: o.opened.leases}}
+			TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock, Before: o.opened.leases()}}
 }
 
 // rateOf returns the node's share of a rate over all nodes: by slots, without those of abandoned nodes.

@@ -8,6 +8,7 @@ import (
 	"drumbeat/cluster/lease"
 	"drumbeat/crawl/backups"
 	"drumbeat/crawl/contents"
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/fetcher"
 	"drumbeat/crawl/hook"
 	"drumbeat/crawl/operate"
@@ -67,7 +68,29 @@ type openedOptions struct {
 	limit  *space.Limit     // holds Limits.DiskBytes
 	filled *contents.Filter // the filter of contents
 	asker  hook.Asker       // what Hook opens. Tests set it instead.
-	leases *lease.Before    // how the leases of the last round ended
+	last   *lastRound       // nil in tests that open crawls themselves
+}
+
+// lastRound is what a round of a run leaves to the next one.
+type lastRound struct {
+	leases lease.Before
+	recent dispatch.Recent
+}
+
+// takeRecent returns what the last round has left, for one round.
+func (o *openedOptions) takeRecent() (recent dispatch.Recent) {
+	if o.last != nil {
+		recent, o.last.recent = o.last.recent, dispatch.Recent{}
+	}
+	return recent
+}
+
+// leases tells of the leases of the last round; nil: unknown.
+func (o *openedOptions) leases() *lease.Before {
+	if o.last == nil {
+		return nil
+	}
+	return &o.last.leases
 }
 
 // testOptions are for tests only.

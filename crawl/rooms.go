@@ -233,8 +233,9 @@ func (c *crawler) wireDispatch() {
 	c.dispatcher = dispatch.New(c.Run, c.Saved, dispatch.Options{Admission: &o.Admission, Network: &o.Network,
 		Politeness: &o.Politeness, DefaultBudget: o.Budgets.Default, StockTarget: int64(o.Order.StockTarget),
 		MaxPages: o.Limits.MaxPages, Plan: &c.plan, Rules: c.rules, Sites: c.sites, Leased: o.leases(),
-		Adjustable: o.Observe.Control != nil}, dispatch.Needs{Check: c.check, Health: c.health, Fetcher: c.fetcher,
-		Leases: c.leases, Limits: c.limits, Outages: c.outages, Space: c.space, Stock: c.stock})
+		Adjustable: o.Observe.Control != nil, Recent: o.opened.takeRecent()}, dispatch.Needs{Check: c.check,
+		Health: c.health, Fetcher: c.fetcher, Leases: c.leases, Limits: c.limits, Outages: c.outages,
+		Space: c.space, Stock: c.stock})
 	c.requests.Wire(gate.Others{Heaps: func() *polite.Scheduler { return c.polite },
 		Slots: c.dispatcher, Deferrals: c.deferrals, Flags: c.deferrals,
 		Dispatcher: c.dispatcher, Orders: c.orders, Cluster: c.node, SendLinks: c.seen.SendLinks})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"drumbeat/admit"
-	"drumbeat/cluster/lease"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/contents"
 	"drumbeat/crawl/dirs"
@@ -51,7 +50,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes),
 		new(contents.Filter)
 	defer opt.opened.filled.Close()
-	opt.opened.leases = new(lease.Before)
+	opt.opened.last = new(lastRound)
 	var last *operate.Ending
 	defer opt.Observe.Control.Erasing(nil)
 	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, first: true}, &turner{opt: &opt})

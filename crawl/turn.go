@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/cluster"
+	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/node"
 	"drumbeat/disk"
 	"drumbeat/state"
@@ -67,6 +68,13 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	}
 	turn := c.node.Turn()
 	t.adopt = nil
+	recent := dispatch.Recent{Hosts: c.polite.InDelay(time.Now())}
+	for slot := range cluster.Slots {
+		if of := t.opt.Cluster; turn.Table.OwnerOf(slot) == of.Node && of.Table.OwnerOf(slot) != of.Node {
+			recent.Others.Set(slot)
+		}
+	}
+	t.opt.opened.last.recent = recent
 	if turn.Table.HasDeparted(t.opt.Cluster.Node) {
 		res.Stop = StopLeft
 		return false, nil

@@ -68,7 +68,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	} else {
 		s.heaps.setTerms(h, it.Host, it.Terms)
 	}
-	if s.opt.hasVisited && !h.visited {
+	if !h.visited && s.opt.countsVisited(it.PLD) {
 		h.visited, h.end = true, s.opt.visited
 		s.hosts.setDelay(h, it.Host, it.Budget, it.CrawlDelay, Result{})
 	}

@@ -59,6 +59,11 @@ type Options struct {
 	// Visited, if set, is when all hosts and servers count as last visited: the time of an unclean stop or,
 	// if unknown, the start after it.
 	Visited time.Time
+	// Recent, with Visited, are the hosts that were in their delay then, by InDelay of the Scheduler before: the others
+	// do not count as visited, except those of the PLDs for which Others, if set, returns true. nil, or more than
+	// MaxHosts: all do. Others is a function of the key alone.
+	Recent []Delay
+	Others func(pld uint64) bool
 	// UseTerms says that items may have Terms with a PLDDelay.
 	UseTerms bool
 	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
@@ -152,6 +157,12 @@ type settings struct {
 	Options
 	visited    int64 // Options.Visited in internal time, if hasVisited
 	hasVisited bool
+	hostsKnown bool // Recent is restored
+}
+
+// countsVisited reports whether a host that no exchange of this Scheduler has visited counts as visited.
+func (o *settings) countsVisited(pld uint64) bool {
+	return o.hasVisited && (!o.hostsKnown || o.Options.Others != nil && o.Options.Others(pld))
 }
 
 // firstVisit returns the earliest time of the first visit of an entity whose visits are delay apart.

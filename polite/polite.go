@@ -58,6 +58,10 @@ func New(opt Options, now time.Time) *Scheduler {
 	s.hosts.init(&s.opt)
 	s.nets.init(&s.opt)
 	s.heaps.init(&s.opt, &s.hosts, &s.nets)
+	if s.opt.hasVisited && opt.Recent != nil && len(opt.Recent) <= opt.MaxHosts {
+		s.opt.hostsKnown, s.opt.Recent = true, nil
+		s.Restore(now, opt.Recent)
+	}
 	return s
 }
 

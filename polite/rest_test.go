@@ -3,6 +3,7 @@ package polite_test
 import (
 	"bytes"
 	"encoding/hex"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -73,6 +74,46 @@ func TestDelaysRestored(t *testing.T) {
 		admit(t, s, now, &again)
 		if got := visit(t, s, now, polite.Result{}).Sub(now); got != c.want {
 			t.Errorf("%s: granted after %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestRecent: a Scheduler that knows the hosts in their delay keeps these, plain ones, too, and visits others at once,
+// except those that it is told to count as visited. Servers count as just visited.
+func TestRecent(t *testing.T) {
+	s := polite.New(paper(), t0)
+	for k := range 3 {
+		admit(t, s, t0, item(k+1, k+1, v4(k+1)))
+	}
+	done(t, s, t0, polite.Result{})
+	done(t, s, t0, polite.Result{Backoff: time.Hour})
+	g, _ := s.Next(t0) // its exchange is still in progress
+	s.Started(t0, g)
+	now := t0.Add(10 * time.Second)
+	opt := paper()
+	opt.Visited, opt.Recent = now, s.InDelay(now)
+	opt.Others = func(pld uint64) bool { return pld == 5 }
+	for _, known := range []bool{true, false} {
+		if !known {
+			opt.MaxHosts = 2
+		}
+		s := polite.New(opt, now)
+		waits := map[time.Duration]int{}
+		for k := range 5 {
+			one := polite.New(opt, now)
+			admit(t, one, now, item(k+1, k+1, v4(k+1)))
+			waits[visit(t, one, now, polite.Result{}).Sub(now)]++
+			if turn := s.Turn(now, uint64(k+1), uint64(k+1), 0, nil); k == 3 && (turn.Wait == 0) != known {
+				t.Errorf("the turn of a host that was not visited: %+v", turn)
+			}
+		}
+		want := map[time.Duration]int{30 * time.Second: 1, time.Hour - 10*time.Second: 1, 40 * time.Second: 2,
+			opt.ServerDelay: 1}
+		if !known {
+			want = map[time.Duration]int{40 * time.Second: 5}
+		}
+		if !maps.Equal(waits, want) {
+			t.Errorf("waits %v, want %v", waits, want)
 		}
 	}
 }

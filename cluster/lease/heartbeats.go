@@ -329,6 +329,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 		case set: // set back: claim first, then send the heartbeat again
 			b.lost()
 		default:
+			b.open() // so that a node without networks knows it, too, when it ends
 			pause(ctx, b.rest())
 		}
 	}

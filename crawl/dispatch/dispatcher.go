@@ -93,8 +93,11 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	opt.DefaultBudget, opt.UseTerms, opt.Leased = d.opt.DefaultBudget, d.opt.Admission.Sites != "", d.opt.Leased
 	opt.MaxItems, opt.MaxBytes = max(d.opt.Plan.PoliteItems, 2*d.opt.Network.Connections), d.opt.Plan.PoliteBytes
 	if m != nil {
-		// Every host and server counts as just visited: the time of its last visit is not known exactly.
-		opt.Visited = time.Now()
+		// Every host and server counts as just visited: the time of its last visit is not known exactly, but for hosts
+		// if the last run was of this process.
+		others := d.opt.Recent.Others
+		opt.Visited, opt.Recent, opt.Others = time.Now(), d.opt.Recent.Hosts, others.HasPLD
+		d.opt.Recent.Hosts = nil
 	}
 	d.heaps = polite.New(opt, time.Now())
 	return d.heaps

@@ -34,6 +34,13 @@ type Options struct {
 	Sites         *inforce.Sites
 	Leased        bool // nodes of a cluster take networks in turn
 	Adjustable    bool // the limits may change while the crawl runs
+	Recent        Recent
+}
+
+// Recent is what a run knows of the one that has ended a moment ago in this process; zero: nothing.
+type Recent struct {
+	Hosts  []polite.Delay // those in their delay
+	Others state.Slots    // whose hosts another node may just have visited
 }
 
 // Needs are the rooms below that a Dispatcher calls.
