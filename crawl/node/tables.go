@@ -27,6 +27,7 @@ type tables struct {
 	run   *account.Run
 	opt   *Options
 	heard *heard
+	gone  *abandoned
 	rest  func()                     // ends the run, so that the table can change
 	fits  func(*cluster.Table) error // the limits of this node are enough for that table
 	told  time.Time                  // when the goroutine "table" last said why it does not take a table
@@ -164,7 +165,8 @@ func (t *tables) arrive(a arrival) {
 func (t *tables) changing() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.turn != nil || t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == ""
+	return t.turn != nil || t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == "" &&
+		!t.gone.has(t.next.Giver) // slots of an abandoned giver come no more
 }
 
 // neighbour reports whether a mark is of the table before this node's, which changed while the crawl ran, or of a later
@@ -237,11 +239,14 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return nil, nil
 	}
 	takers := cluster.Takers(own, table)
+	lost := slices.IndexFunc(takers, t.gone.has)
 	switch {
 	case next.Giver == t.opt.Node && t.opt.Refused != nil && t.opt.Refused.ID == next.ID:
-		return nil, t.refuse(ctx, next)
+		return nil, t.refuse(ctx, next, t.opt.Refused.Refused)
+	case next.Giver == t.opt.Node && lost >= 0:
+		return nil, t.refuse(ctx, next, fmt.Sprintf("node %d was abandoned (--give-up-node)", takers[lost]))
 	case next.Giver == t.opt.Node:
-		if cluster.Common(t.opt.reads(), t.opt.Node, t.heard.all(), t.opt.Table.Gone()) < cluster.MovedVersion {
+		if cluster.Common(t.opt.reads(), t.opt.Node, t.heard.all(), t.gone.flags()) < cluster.MovedVersion {
 			return nil, nil // a node of an older program, or one whose mark is not known
 		}
 		return &Turn{Change: next, Table: table, Give: true}, nil
@@ -249,7 +254,7 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return nil, nil // when its slots have come
 	}
 	for _, node := range append(takers, next.Giver) {
-		if moves[node] < next.Moves {
+		if moves[node] < next.Moves && !t.gone.has(node) {
 			return nil, nil
 		}
 	}
@@ -290,12 +295,12 @@ func turnOf(c *cluster.TableChange) (*Turn, error) {
 }
 
 // refuse writes the reason why this node does not give its slots into the change.
-func (t *tables) refuse(ctx context.Context, next *cluster.TableChange) error {
+func (t *tables) refuse(ctx context.Context, next *cluster.TableChange, why string) error {
 	t.mu.Lock()
 	revision := t.revision
 	t.mu.Unlock()
 	c := *next
-	c.Refused = t.opt.Refused.Refused
+	c.Refused = why
 	data, err := c.Encode()
 	if err != nil {
 		return err

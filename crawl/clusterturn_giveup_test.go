@@ -1,0 +1,67 @@
+package crawl
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+)
+
+// TestGiveUpDuringGive: a node that gives slots, or gets them, is lost for good in the middle of the change, and has no
+// backup. Once the others have given it up, they continue, with or without the change, and end.
+func TestGiveUpDuringGive(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	for name, w := range map[string]struct {
+		giver, taker int
+		until        func(c *testCluster, ctx context.Context) bool // the moment of the loss
+	}{
+		"giver, at once":           {2, 0, func(*testCluster, context.Context) bool { return true }},
+		"giver, when it has given": {2, 0, func(c *testCluster, ctx context.Context) bool { return c.has(ctx, 2, 1) }},
+		"taker, at once":           {0, 2, func(*testCluster, context.Context) bool { return true }},
+		"taker, when it is given":  {0, 2, func(c *testCluster, ctx context.Context) bool { return c.has(ctx, 0, 1) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+				defer cancel()
+				c := giveUpCluster(t, func(*Options) {}, func(c *testCluster) {
+					before := c.options[0].Cluster.Table
+					next, err := before.Give(w.giver, half(before, w.giver, w.taker))
+					must(t, err)
+					if c.fetchedAll(ctx, 200) {
+						c.change(ctx, cluster.ChangeGive, before, next, w.giver)
+						w.until(c, ctx)
+					}
+				})
+				defer c.close()
+				c.together(20*time.Hour, func(node int, o *Options) {
+					if node < 2 {
+						o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true
+					}
+				}, func(node int, res *Result, err error) {
+					if node < 2 && (err != nil || res.Stop != StopDone) {
+						t.Errorf("node %d: %v, %v", node, err, res)
+					}
+				})
+				for node := range 2 {
+					checkDeep(t, &c.options[node])
+				}
+			})
+		})
+	}
+}
+
+// has waits until the mark of a node has a table.
+func (c *testCluster) has(ctx context.Context, node, moves int) bool {
+	for account.Sleep(ctx, 10*time.Millisecond) {
+		v, err := c.engines[0].Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		if err == nil && cluster.MarkMoves(v.Data) >= moves {
+			return true
+		}
+	}
+	return false
+}
