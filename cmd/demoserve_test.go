@@ -78,8 +78,8 @@ func TestDemoServeStored(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	stored := t.TempDir() + "/stored"
-	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored,
-		"--ram=256MiB", "--connections=64")
+	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10",
+		"--dir="+stored, "--ram=256MiB", "--connections=64")
 	said := served(t, term.ExitDone, []string{"--warc=" + stored})
 	if !regexp.MustCompile(`(?m)^stored: all \d+ URLs were requested$`).MatchString(said) {
 		t.Errorf("it says %q", said)
@@ -106,8 +106,8 @@ func TestCacheSizeOfOwnCrawl(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	trace := t.TempDir() + "/links"
-	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB",
-		"--connections=64", "--", "--trace-links="+trace)
+	cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30",
+		"--ram=256MiB", "--connections=64", "--", "--trace-links="+trace)
 	out, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "--quick", "--entries=65536", "--repeat=1",
 		"--trace="+trace)
 	next := regexp.MustCompile(`drumbeat (bench model --miss-curve '([^']+)' [^\n]*)`).FindStringSubmatch(out)
@@ -127,8 +127,8 @@ func TestBudgetsAsGiven(t *testing.T) {
 	for flag, want := range map[string]string{"--budget=queue=10000": ", 1000 pages per queue",
 		"--budget=queue=0": ", 10 pages per queue"} {
 		dir := t.TempDir() + "/c"
-		cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10", "--ram=256MiB",
-			"--connections=64", "--dir="+dir, "--", flag)
+		cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=300", "--hosts=20", "--plds=10",
+			"--ram=256MiB", "--connections=64", "--dir="+dir, "--", flag)
 		if out, _ := wantExit(t, term.ExitDone, "", "explain", "pld", "--dir="+dir,
 			"site0.test"); !strings.Contains(out, want) {
 			t.Errorf("%s: explain pld prints %q, want %q", flag, out, want)

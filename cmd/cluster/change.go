@@ -535,8 +535,8 @@ func (g *forgetCmd) run(ctx context.Context, c *changer) error {
 		return err
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("a change of the table of owners is under way until %s it: start what does not run first; if "+
-			"slots were moving to or from node %d, only --give-up-node helps", nodesHave(others), g.Node)
+		return fmt.Errorf("a change of the table of owners is under way until %s it: start what does not run first; "+
+			"if slots were moving to or from node %d, only --give-up-node helps", nodesHave(others), g.Node)
 	}
 	lost, slots := g.lost(ctx, c), c.table.Share(g.Node)
 	next, err := c.table.Depart(g.Node)
