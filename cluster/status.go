@@ -38,6 +38,8 @@ type Status struct {
 	Slowest      int    `json:"slowest,omitempty"` // the node with the largest backlog, if any
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
 	Abandoned    []int  `json:"givenUp,omitempty"` // nodes that it has abandoned, and those that have departed
+	// Broker says that the process of the node runs a broker (--cluster embed).
+	Broker bool `json:"broker,omitempty"`
 	// Nodes that take part no more by the table of owners: others have their slots.
 	Departed []int `json:"departed,omitempty"`
 

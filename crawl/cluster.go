@@ -35,6 +35,7 @@ type Cluster struct {
 	// Abandoned lists nodes that are lost for good: the others keep no records for them, and the crawl ends
 	// without them.
 	Abandoned []int
+	Broker    bool   // its process runs a broker; for people
 	File      string // name of the cluster's file, for explain; "" for none
 
 	LeaseTTL time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
@@ -97,7 +98,7 @@ func (o *Options) nodeOptions() node.Options {
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
 		opt.QuarantineBytes, opt.Reads = o.tests.quarantineBytes, o.tests.reads
-		opt.Host, opt.Version = o.Identity.Host, o.Identity.Version
+		opt.Host, opt.Version, opt.Broker = o.Identity.Host, o.Identity.Version, c.Broker
 	}
 	return opt
 }

@@ -433,6 +433,9 @@ func (l *leaveCmd) Run(a *term.App) error {
 		if err := c.check(l.Node); err != nil {
 			return err
 		}
+		if err := c.withoutBroker(ctx, l.Node); err != nil {
+			return err
+		}
 		weights, err := c.weights(l.Weight)
 		if err != nil {
 			return err
@@ -464,6 +467,22 @@ func (l *leaveCmd) Run(a *term.App) error {
 			"Copy %s to all nodes.\n", l.Node, c.file)
 		return nil
 	})
+}
+
+// withoutBroker refuses a node whose process runs a broker: it would take the broker with it.
+func (c *changer) withoutBroker(ctx context.Context, node int) error {
+	v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(node))
+	if errors.Is(err, cluster.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st, err := cluster.DecodeStatus(v.Key, v.Data, c.table.Nodes()); err == nil && st.Ended == "" && st.Broker {
+		return &term.Ended{Code: term.ExitFailure, Why: fmt.Sprintf("node %d runs the broker (--cluster embed), and "+
+			"cannot leave: first start all nodes with other servers", node)}
+	}
+	return nil
 }
 
 // check refuses a node that does not take part, or is the last one.

@@ -116,7 +116,7 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
 		LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
-		Reconfigure: c.ClusterReconfigure, Abandoned: givenUp}
+		Reconfigure: c.ClusterReconfigure, Abandoned: givenUp, Broker: c.embeds()}
 	if err := o.Cluster.ValidateAbandoned(); err != nil {
 		return term.Usage(fmt.Errorf("--give-up-node: %w", err))
 	}

@@ -30,6 +30,7 @@ type Options struct {
 	QuarantineBytes int64         // room for unreadable messages; 0: 256 MiB
 
 	Host, Version string // for people
+	Broker        bool   // its process runs a broker
 	// Reads is the latest version of messages that this node reads; 0: cluster.Version. Tests set it.
 	Reads int
 }

@@ -101,7 +101,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle, Waits: cut(sn.Wait.Text), Paused: sn.Paused,
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes(),
-		Departed: s.opt.Table.Departed()}
+		Departed: s.opt.Table.Departed(), Broker: s.opt.Broker}
 	st.Config = s.config.digest()
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)
