@@ -78,5 +78,17 @@ func OutboxRAM(blockBytes int) int64 { return 2*sealBytes + 4*int64(max(blockByt
 // CodecRAM returns the RAM for encoding and decoding messages in a process with this number of processors.
 func CodecRAM(processors int) int64 { return int64(processors+1) * codecBytes }
 
+// MostMarks returns the number of nodes whose marks fit into BucketCrawl, beside what else each node writes there. With
+// more, the broker refuses marks: the other nodes keep what those nodes have taken, and the crawl does not end.
+func MostMarks() (nodes int) {
+	for n := 1; int64(n)*(MarkBytes(n)+restBytes) <= BucketCrawlBytes; n++ {
+		nodes = n
+	}
+	return nodes
+}
+
+// restBytes is what a node has in BucketCrawl beside its mark: its status, and the loads of some slots.
+const restBytes = 2 << 10
+
 // MarkBytes returns the size of a mark in a cluster of nodes that have exchanged much.
 func MarkBytes(nodes int) int64 { return 100 + 190*int64(nodes) }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,10 +24,11 @@ var (
 	clusterStart = flag.Duration("cluster.start", 2*time.Minute, "BenchmarkCluster: measure this long after the start")
 	clusterTime  = flag.Duration("cluster.time", time.Minute, "BenchmarkCluster: measure for this long")
 	clusterConns = flag.Int("cluster.connections", 1000, "BenchmarkCluster: --connections of each node")
+	clusterNodes = flag.String("cluster.nodes", "1 2", "BenchmarkCluster: numbers of nodes")
 	clusterRate  = flag.Float64("cluster.rate", 1500, "BenchmarkCluster: --rate for each node; 0: none")
 )
 
-// BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two nodes, and what the
+// BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of several nodes, and what the
 // broker takes for it. All of them are processes, and the web's server is none of them. They are measured for
 // a minute, -cluster.start after their start. A node has the same --rate in both, since what a process pays
 // however few pages it has would count twice otherwise. With 6000 networks a few have many hosts and most
@@ -34,7 +37,9 @@ var (
 //	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
 	for _, networks := range []int{6000, 500} {
-		for _, nodes := range []int{1, 2} {
+		for size := range strings.FieldsSeq(*clusterNodes) {
+			nodes, err := strconv.Atoi(size)
+			must(b, err)
 			b.Run(fmt.Sprintf("networks=%d/nodes=%d", networks, nodes), func(b *testing.B) {
 				for b.Loop() {
 					benchCluster(b, networks, nodes)

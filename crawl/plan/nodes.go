@@ -109,11 +109,14 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 			human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
 	}
 	if float64(n.LeaseBytes) > cluster.LeaseRoom*float64(n.LeaseRoom) {
-		add("Leases may need %s of the broker. Above 7/8 of %s, networks must wait: use a larger "+
-			"--cluster-leases.", human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
+		add("Leases may need %s of the broker. Above 7/8 of %s, networks must wait: use --cluster-leases=%dMiB.",
+			human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom), 1+int64(float64(n.LeaseBytes)/cluster.LeaseRoom)>>20)
 	}
 	if o.BrokerRAM > 0 && n.Nodes > embedMost {
 		add("With more than %d nodes, use three separate NATS servers instead of one inside a node.", embedMost)
+	}
+	if most := cluster.MostMarks(); n.Nodes > most {
+		add("The broker has room for the marks of %s.", human.Counted(most, "node", "nodes"))
 	}
 	if n.MarksBytes > n.BrokerBytes {
 		add("The marks of the nodes take more space in the broker than the links: see docs/how-it-works/scaling.md.")
