@@ -2,11 +2,15 @@ package crawl
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
+	"drumbeat/state/changes"
+	"drumbeat/state/erase"
 )
 
 // TestGiveUpDuringGive: a node that gives slots, or gets them, is lost for good in the middle of the change, and has no
@@ -64,4 +68,37 @@ func (c *testCluster) has(ctx context.Context, node, moves int) bool {
 		}
 	}
 	return false
+}
+
+// TestEraseDuringGive: a node refuses to erase pages while slots are to move, since a URL on its way would be missed.
+func TestEraseDuringGive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		_, c := controlled(t, 2, 12)
+		defer c.close()
+		before := c.options[0].Cluster.Table
+		next, err := before.Give(0, half(before, 0, 1))
+		must(t, err)
+		control := c.options[1].Observe.Control
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var running sync.WaitGroup
+		defer running.Wait()
+		running.Go(func() {
+			if res, err := Run(ctx, c.options[1]); err != nil || res.Stop != StopCancelled {
+				t.Errorf("%v, %v", err, res)
+			}
+		})
+		<-control.Started()
+		ask := &erase.Ask{Who: "eve", Reason: "a test", Source: erase.Source{Hosts: []string{"www.site0.test"}}}
+		c.change(ctx, cluster.ChangeGive, before, next, 0) // node 0 does not run, so nothing moves
+		for account.Sleep(ctx, 100*time.Millisecond) {
+			if _, err := control.Erase(ctx, ask); changes.IsRefused(err) && strings.Contains(err.Error(), "slots move") {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+	})
 }

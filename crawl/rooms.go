@@ -25,6 +25,7 @@ import (
 	"drumbeat/crawl/walkers"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
+	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
@@ -222,8 +223,18 @@ func (c *crawler) wireOperator() {
 		SendLinks: c.seen.SendLinks, LogOrder: c.output.LogOrder, Pause: c.paused.Store,
 		Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
-		MayErase: func() error { return erase.Unknown(&c.frozen) },
+		MayErase: c.mayErase,
 		Rest:     func() { c.Stop(stopErase) }})
+}
+
+// mayErase returns an error if the crawl takes no request to erase pages. A URL on its way from another node would not
+// be erased, and fetched again.
+func (c *crawler) mayErase() error {
+	if c.node.SlotsMove() {
+		return &changes.RefusedError{Why: "slots move between the nodes: repeat the request when they have moved " +
+			"(drumbeat cluster status)"}
+	}
+	return erase.Unknown(&c.frozen)
 }
 
 // wireDispatch creates the dispatcher, and gives the gate the stages that it calls. The gate and the limits
