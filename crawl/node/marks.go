@@ -202,6 +202,10 @@ func (s *marks) write(ctx context.Context, mark *cluster.Mark, seq, connection u
 
 // watch follows the marks of the other nodes.
 func (s *marks) watch(ctx context.Context) error {
+	select {
+	case <-s.tables.listed:
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
 		w, err := s.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.MarkPattern)
 		if err != nil {

@@ -91,7 +91,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.end = &crawlEnd{opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early, wakeMark: wakeMark,
 		agreement: agreement{term: newTerm()}}
 	n.tables = &tables{run: run, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
-		moves: make([]int, nodes)}
+		listed: make(chan struct{}),
+		moves:  make([]int, nodes)}
 	n.intake = &intake{tables: n.tables, run: run, opt: &opt, space: keeper, doubts: n.doubts, withdraw: n.end.withdraw,
 		wakeMark: wakeMark}
 	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,

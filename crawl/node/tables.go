@@ -32,6 +32,10 @@ type tables struct {
 	fits  func(*cluster.Table) error // the limits of this node are enough for that table
 	told  time.Time                  // when the goroutine "table" last said why it does not take a table
 	wake  account.Signal
+	once  sync.Once
+	// listed is closed when the broker's table is known: before that a mark of a later table would look like that of
+	// another cluster.
+	listed chan struct{}
 
 	mu       sync.Mutex // guards the fields below
 	moves    []int      // by node: Moves of the last mark, of any table
@@ -337,6 +341,7 @@ func (t *tables) readAll(ctx context.Context, w cluster.Watcher) {
 			if !found {
 				t.publish(ctx, 0)
 			}
+			t.once.Do(func() { close(t.listed) })
 			continue
 		case v.Deleted:
 			t.publish(ctx, 0)
