@@ -93,9 +93,11 @@ func TestEraseDuringGive(t *testing.T) {
 		ask := &erase.Ask{Who: "eve", Reason: "a test", Source: erase.Source{Hosts: []string{"www.site0.test"}}}
 		c.change(ctx, cluster.ChangeGive, before, next, 0) // node 0 does not run, so nothing moves
 		for account.Sleep(ctx, 100*time.Millisecond) {
-			if _, err := control.Erase(ctx, ask); changes.IsRefused(err) && strings.Contains(err.Error(), "slots move") {
+			_, err := control.Erase(ctx, ask)
+			if changes.IsRefused(err) && strings.Contains(err.Error(), "slots move") {
 				break
-			} else if err != nil {
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
