@@ -152,7 +152,14 @@ func (m *mover) fill(n *node) error {
 			if err != nil {
 				return err
 			}
-			take := func(key drum.Key, value []byte) ([]byte, bool, error) { return n.takes(i, from, key, value) }
+			take := func(key drum.Key, value []byte) ([]byte, bool, error) {
+				if m.each != nil {
+					if err := m.each(i, key, value); err != nil {
+						return nil, false, err
+					}
+				}
+				return n.takes(i, from, key, value)
+			}
 			sources = append(sources, entries(from.saved.Set, opt.Name, st[i], take, &fault))
 		}
 		if err := n.stores[i].Fill(func(add func(drum.Key, []byte) error) error {

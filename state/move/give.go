@@ -211,7 +211,8 @@ func (g *giver) build() error {
 	if err := g.openRemotes(); err != nil {
 		return err
 	}
-	steps := []func(n *node) error{g.fill, g.giveTails, g.giveEntries, g.waits, g.places, g.end, g.save}
+	g.each = g.giveEntry
+	steps := []func(n *node) error{g.giveTails, g.fill, g.flush, g.waits, g.places, g.end, g.save}
 	for _, step := range steps {
 		if err := step(n); err != nil {
 			return err
@@ -269,19 +270,8 @@ func (g *giver) giveTails(n *node) error {
 	return nil
 }
 
-// giveEntries gives the entries of the stores.
-func (g *giver) giveEntries(n *node) error {
-	olds, err := n.old()
-	if err != nil {
-		return err
-	}
-	for i, opt := range storeOptions() {
-		_, err := drum.ScanState(n.saved.Set, opt.Name, olds[i].Cache(), drum.Scan{
-			Entry: func(key drum.Key, value []byte) error { return g.giveEntry(i, key, value) }})
-		if err != nil {
-			return err
-		}
-	}
+// flush ends the records of entries: links come after them.
+func (g *giver) flush(*node) error {
 	for _, to := range g.to {
 		if err := to.remote.flush(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
+	"drumbeat/drum"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -128,6 +129,8 @@ type mover struct {
 	next  *cluster.File
 	nodes []*node
 	rep   *Report
+	// each is called for each entry of the stores, when they are filled; nil: nothing is.
+	each func(store int, key drum.Key, value []byte) error
 }
 
 // open locks and opens all nodes. It finishes or abandons an earlier Run's changes in them.
