@@ -234,8 +234,14 @@ func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
 		if !ok || v.Deleted {
 			continue
 		}
-		s.tables.noteMark(cluster.MarkNode(v.Key), cluster.MarkMoves(v.Data))
 		m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
+		moves := -1
+		if err == nil {
+			moves = m.Moves
+		} else { // of another table
+			moves = cluster.MarkMoves(v.Data)
+		}
+		s.tables.noteMark(cluster.MarkNode(v.Key), moves)
 		if errors.Is(err, cluster.ErrLaterTable) || cluster.MarkNode(v.Key) >= s.opt.nodes() {
 			continue // until this node has the table, too
 		}
