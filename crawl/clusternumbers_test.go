@@ -335,7 +335,7 @@ func (c *numbers) wait(d time.Duration) float64 {
 func TestMoveKeepsRate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c, end := newNumbers(t, 3, load{rate: 0.7, host: 20 * time.Second, lease: DefaultLeaseTTL})
+		c, end := newNumbers(t, 3, load{rate: 0.3, host: time.Minute, lease: DefaultLeaseTTL})
 		defer end()
 		c.wait(time.Minute)
 		for from, to := range []int{1, 2, 0} {
