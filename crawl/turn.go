@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/cluster"
+	"drumbeat/cluster/lease"
 	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/node"
 	"drumbeat/disk"
@@ -75,6 +76,9 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 		}
 	}
 	t.opt.opened.last.recent = recent
+	if t.opt.Cluster.Table.Nodes() == 1 {
+		t.opt.opened.last.leases = lease.Alone()
+	}
 	if turn.Table.HasDeparted(t.opt.Cluster.Node) {
 		res.Stop = StopLeft
 		return false, nil

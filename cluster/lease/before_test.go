@@ -25,6 +25,9 @@ func TestBefore(t *testing.T) {
 	}{
 		{"at once", func(*mem.Net, *Before) {}, nil, true, false},
 		{"not ended", func(*mem.Net, *Before) {}, nil, false, true},
+		{"alone until now", func(net *mem.Net, before *Before) { net.Wipe(); *before = Alone() }, nil, true, false},
+		{"alone by another process's heartbeat", func(_ *mem.Net, before *Before) { *before = Alone() }, nil, false,
+			true},
 		{"another process", func(_ *mem.Net, before *Before) { *before = Before{} }, nil, true, true},
 		{"half of a lease later", func(*mem.Net, *Before) { time.Sleep(30 * time.Second) }, nil, true, false},
 		{"a lease later", func(*mem.Net, *Before) { time.Sleep(time.Minute) }, nil, true, true},

@@ -62,7 +62,12 @@ type Before struct {
 	sent     int64  // when their last heartbeat was sent
 	connects uint64 // as in heartbeats
 	highest  uint64
+	alone    bool // there were none, as the node was the only one: see Alone
 }
+
+// Alone is what comes before the first Leases of a process whose node was the only one of its cluster until now: no
+// other node can have a lease, and one that starts later reads the heartbeats of these first.
+func Alone() Before { return Before{valid: true, alone: true} }
 
 // seen describes the heartbeats of a node, as this one has read them.
 type seen struct {
@@ -362,7 +367,9 @@ func (b *heartbeats) first(ctx context.Context) error {
 		v, err := b.l.o.Transport.Get(ctx, cluster.BucketNet, heartbeatKey(b.l.o.Node))
 		switch {
 		case errors.Is(err, cluster.ErrNotFound):
-			b.restart()
+			if !b.before.alone {
+				b.restart()
+			}
 			return nil
 		case err != nil:
 			begun = 0

@@ -171,8 +171,12 @@ func New(o Options) *Leases {
 	}
 	l.heartbeats.l = l
 	if b := o.Before; b != nil {
-		if b.valid {
-			l.o.Clock, l.heartbeats.before = b.clock, *b
+		switch l.heartbeats.before = *b; {
+		case b.valid && b.alone:
+			l.heartbeats.before.sent = int64(l.now())
+			l.heartbeats.before.connects = o.Transport.State().Connects
+		case b.valid:
+			l.o.Clock = b.clock
 		}
 		b.valid = false
 	}
