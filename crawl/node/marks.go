@@ -206,56 +206,34 @@ func (s *marks) watch(ctx context.Context) error {
 	case <-s.tables.listed:
 	case <-ctx.Done():
 	}
-	for ctx.Err() == nil {
-		w, err := s.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.MarkPattern)
-		if err != nil {
-			account.Sleep(ctx, transportRetry)
-			continue
-		}
-		err = s.follow(ctx, w)
-		w.Close()
-		if err != nil {
-			return err
-		}
-		account.Sleep(ctx, transportRetry)
-	}
-	return nil
+	listed := func(bool) { s.once.Do(func() { close(s.listed) }) }
+	return follow(ctx, s.opt.Transport, cluster.MarkPattern, listed, s.read)
 }
 
-func (s *marks) follow(ctx context.Context, w cluster.Watcher) error {
-	for {
-		v, ok, err := w.Next(ctx)
-		if err != nil {
-			return nil
-		}
-		if !ok {
-			s.once.Do(func() { close(s.listed) })
-		}
-		if !ok || v.Deleted {
-			continue
-		}
-		m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
-		moves := -1
-		if err == nil {
-			moves = m.Moves
-		} else { // of another table
-			moves = cluster.MarkMoves(v.Data)
-		}
-		s.tables.noteMark(cluster.MarkNode(v.Key), moves)
-		if errors.Is(err, cluster.ErrLaterTable) || cluster.MarkNode(v.Key) >= s.opt.nodes() {
-			continue // until this node has the table, too
-		}
-		if err != nil {
-			if s.doubts.refuse(cluster.MarkNode(v.Key), logUnreadable, true) {
-				s.opt.Log.Error("refused a mark from another node", "error", err)
-			}
-			continue
-		}
-		m.Revision = v.Revision
-		if err := s.take(m); err != nil {
-			return err
-		}
+// read reads a mark of another node.
+func (s *marks) read(v *cluster.Value) error {
+	if v.Deleted {
+		return nil
 	}
+	m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
+	moves := -1
+	if err == nil {
+		moves = m.Moves
+	} else { // of another table
+		moves = cluster.MarkMoves(v.Data)
+	}
+	s.tables.noteMark(cluster.MarkNode(v.Key), moves)
+	if errors.Is(err, cluster.ErrLaterTable) || cluster.MarkNode(v.Key) >= s.opt.nodes() {
+		return nil // until this node has the table, too
+	}
+	if err != nil {
+		if s.doubts.refuse(cluster.MarkNode(v.Key), logUnreadable, true) {
+			s.opt.Log.Error("refused a mark from another node", "error", err)
+		}
+		return nil
+	}
+	m.Revision = v.Revision
+	return s.take(m)
 }
 
 // take judges a mark of another node, and notes it. The error is final.

@@ -32,32 +32,19 @@ func errReplaced(node int, host string) error {
 
 // watch follows the requests.
 func (s *replacements) watch(ctx context.Context) error {
-	for ctx.Err() == nil {
-		w, err := s.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.ReplacePattern)
-		for err == nil {
-			var v cluster.Value
-			var ok bool
-			if v, ok, err = w.Next(ctx); err != nil || !ok || v.Deleted {
-				continue
-			}
-			r, bad := cluster.DecodeReplacement(v.Key, v.Data, s.opt.Table)
-			if bad != nil {
-				if s.doubts.refuse(-1, logUnreadable, false) {
-					s.opt.Log.Error("refused the request of a node that is to be replaced", "error", bad)
-				}
-				continue
-			}
-			if err := s.take(ctx, r); err != nil {
-				w.Close()
-				return err
-			}
+	return follow(ctx, s.opt.Transport, cluster.ReplacePattern, func(bool) {}, func(v *cluster.Value) error {
+		if v.Deleted {
+			return nil
 		}
-		if w != nil {
-			w.Close()
+		r, err := cluster.DecodeReplacement(v.Key, v.Data, s.opt.Table)
+		if err != nil {
+			if s.doubts.refuse(-1, logUnreadable, false) {
+				s.opt.Log.Error("refused the request of a node that is to be replaced", "error", err)
+			}
+			return nil
 		}
-		account.Sleep(ctx, transportRetry)
-	}
-	return nil
+		return s.take(ctx, r)
+	})
 }
 
 // take binds this node to a replacement, and answers. The command repeats its request until it has the answer, so an

@@ -194,25 +194,16 @@ const endStatusTimeout = 2 * time.Second
 
 // watch follows the statuses of all nodes.
 func (s *statuses) watch(ctx context.Context) error {
-	for ctx.Err() == nil {
-		w, err := s.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.StatusPattern)
-		for err == nil {
-			var v cluster.Value
-			var ok bool
-			if v, ok, err = w.Next(ctx); err != nil || !ok || v.Deleted {
-				continue
-			}
-			st, bad := cluster.DecodeStatus(v.Key, v.Data, s.opt.nodes())
-			if bad != nil {
-				s.opt.Log.Debug("refused a status", "error", bad)
-				continue
-			}
-			s.heard.noteStatus(st)
+	return follow(ctx, s.opt.Transport, cluster.StatusPattern, func(bool) {}, func(v *cluster.Value) error {
+		if v.Deleted {
+			return nil
 		}
-		if w != nil {
-			w.Close()
+		st, err := cluster.DecodeStatus(v.Key, v.Data, s.opt.nodes())
+		if err != nil {
+			s.opt.Log.Debug("refused a status", "error", err)
+			return nil
 		}
-		account.Sleep(ctx, transportRetry)
-	}
-	return nil
+		s.heard.noteStatus(st)
+		return nil
+	})
 }

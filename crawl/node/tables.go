@@ -317,51 +317,36 @@ func (t *tables) refuse(ctx context.Context, next *cluster.TableChange, why stri
 
 // watch follows the value of the table.
 func (t *tables) watch(ctx context.Context) error {
-	for ctx.Err() == nil {
-		w, err := t.opt.Transport.Watch(ctx, cluster.BucketCrawl, cluster.TableKey)
-		if err != nil {
-			account.Sleep(ctx, transportRetry)
-			continue
+	return follow(ctx, t.opt.Transport, cluster.TableKey, func(empty bool) {
+		if empty {
+			t.publish(ctx, 0)
 		}
-		t.readAll(ctx, w)
-		w.Close()
-		account.Sleep(ctx, transportRetry)
-	}
-	return nil
+		t.once.Do(func() { close(t.listed) })
+	}, func(v *cluster.Value) error {
+		t.note(ctx, v)
+		return nil
+	})
 }
 
-func (t *tables) readAll(ctx context.Context, w cluster.Watcher) {
-	found := false
-	for {
-		v, ok, err := w.Next(ctx)
-		switch {
-		case err != nil:
-			return
-		case !ok:
-			if !found {
-				t.publish(ctx, 0)
-			}
-			t.once.Do(func() { close(t.listed) })
-			continue
-		case v.Deleted:
-			t.publish(ctx, 0)
-			continue
-		}
-		found = true
-		c, table, err := cluster.DecodeTableChange(v.Data)
-		if err != nil {
-			t.opt.Log.Error("refused the table of owners of the cluster", "error", err)
-			continue
-		}
-		if c.Moves < t.opt.Table.Moves() { // the broker has lost the last one
-			t.publish(ctx, v.Revision)
-			continue
-		}
-		t.mu.Lock()
-		t.next, t.table, t.revision = c, table, v.Revision
-		t.mu.Unlock()
-		t.wake.Raise()
+// note takes a value of the table.
+func (t *tables) note(ctx context.Context, v *cluster.Value) {
+	if v.Deleted {
+		t.publish(ctx, 0)
+		return
 	}
+	c, table, err := cluster.DecodeTableChange(v.Data)
+	if err != nil {
+		t.opt.Log.Error("refused the table of owners of the cluster", "error", err)
+		return
+	}
+	if c.Moves < t.opt.Table.Moves() { // the broker has lost the last one
+		t.publish(ctx, v.Revision)
+		return
+	}
+	t.mu.Lock()
+	t.next, t.table, t.revision = c, table, v.Revision
+	t.mu.Unlock()
+	t.wake.Raise()
 }
 
 // publish writes the table of this node, if it has changed while the crawl ran and the broker does not have it.
