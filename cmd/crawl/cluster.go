@@ -108,6 +108,10 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if *c.Node < 0 || *c.Node >= f.Table.Nodes() {
 		return term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
 	}
+	if f.Table.HasDeparted(*c.Node) {
+		return term.Usage(fmt.Errorf("--node %d: it takes part in the cluster of %s no more (cluster leave, forget)",
+			*c.Node, c.ClusterFile))
+	}
 	givenUp := make([]int, len(c.GiveUpNode))
 	for i, text := range c.GiveUpNode {
 		if givenUp[i], err = strconv.Atoi(text); err != nil {

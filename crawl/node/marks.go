@@ -110,7 +110,7 @@ func (s *marks) note(gen uint64, pages int64, m *Moment) {
 	mark := &cluster.Mark{Node: s.opt.Node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(),
 		Moves: table.Moves(), ReadsTo: s.opt.reads(), Idle: m.idle, Round: m.intake.Round,
 		Pages: pages, Full: m.full, Taken: m.intake.Taken, Out: m.outs,
-		Gone: s.outs.goneNumbers(), Abandoned: s.gone.nodes()}
+		Gone: m.gone, Abandoned: s.gone.nodes()}
 	s.mu.Lock()
 	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading
 	s.mu.Unlock()

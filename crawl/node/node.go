@@ -68,9 +68,10 @@ type Others struct {
 // Moment is the state of a node at a checkpoint.
 type Moment struct {
 	intake  *cluster.Intake
-	reading uint64  // the connection to the broker whose numbers intake has; 0: of an earlier run
-	outs    []int64 // records added to each outbox
-	full    int64   // the limit of pages that all nodes together have reached
+	reading uint64   // the connection to the broker whose numbers intake has; 0: of an earlier run
+	outs    []int64  // records added to each outbox
+	gone    []uint64 // number of the last message dropped from each outbox
+	full    int64    // the limit of pages that all nodes together have reached
 	arrival arrival
 	idle    bool // the node has nothing left to do but to wait for others
 }
@@ -162,7 +163,7 @@ func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
 	n.marks.began = m.Gen
 	if in != nil {
 		n.marks.note(m.Gen, m.Accounts.Counters[state.CountPages], &Moment{intake: in, outs: n.outs.counts(),
-			full: m.Full})
+			gone: n.outs.goneNumbers(), full: m.Full})
 	}
 	return nil
 }
@@ -248,8 +249,8 @@ func (n *Node) Freeze() *Moment {
 	if !n.On() {
 		return nil
 	}
-	m := &Moment{arrival: n.tables.arriving(), outs: n.outs.counts(), full: n.shares.full.Load(),
-		idle: n.others.Done() || n.end.quiet()}
+	m := &Moment{arrival: n.tables.arriving(), outs: n.outs.counts(), gone: n.outs.goneNumbers(),
+		full: n.shares.full.Load(), idle: n.others.Done() || n.end.quiet()}
 	m.intake, m.reading = n.intake.freeze()
 	return m
 }
