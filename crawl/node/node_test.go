@@ -46,8 +46,8 @@ func openNode(t *testing.T, m *state.Manifest) (n *Node, edges *int) {
 	return n, edges
 }
 
-// TestMarkIsDurable: the mark says what the last checkpoint covers, not what was taken since, or dropped from an outbox.
-// Otherwise the node would have a lower number after a kill, and the others would refuse its mark.
+// TestMarkIsDurable: the mark says what the last checkpoint covers, not what was taken since, or dropped from an
+// outbox. Otherwise the node would have a lower number after a kill, and the others would refuse its mark.
 func TestMarkIsDurable(t *testing.T) {
 	t.Parallel()
 	was := cluster.Taken{Number: 5}
