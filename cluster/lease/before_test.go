@@ -12,6 +12,23 @@ import (
 	"drumbeat/polite"
 )
 
+// lagging is a transport whose Get returns the first heartbeat of node 0 forever, as a replica that lags may for a while.
+type lagging struct {
+	cluster.Transport
+	first cluster.Value
+}
+
+func (l *lagging) Get(ctx context.Context, b cluster.Bucket, key string) (cluster.Value, error) {
+	v, err := l.Transport.Get(ctx, b, key)
+	if key != heartbeatKey(0) || err != nil {
+		return v, err
+	}
+	if l.first.Revision == 0 {
+		l.first = v
+	}
+	return l.first, nil
+}
+
 // TestBefore: Leases that follow others in their process begin at once, if these ended in order a moment ago and the
 // broker has lost nothing. Otherwise they rest like those of a new process.
 func TestBefore(t *testing.T) {
@@ -24,6 +41,7 @@ func TestBefore(t *testing.T) {
 		rests   bool
 	}{
 		{"at once", func(*mem.Net, *Before) {}, nil, true, false},
+		{"a replica lags", func(*mem.Net, *Before) {}, nil, true, false},
 		{"not ended", func(*mem.Net, *Before) {}, nil, false, true},
 		{"alone until now", func(net *mem.Net, before *Before) { net.Wipe(); *before = Alone() }, nil, true, false},
 		{"alone by another process's heartbeat", func(_ *mem.Net, before *Before) { *before = Alone() }, nil, false,
@@ -41,7 +59,10 @@ func TestBefore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				net, before := mem.New(mem.Options{}), new(Before)
-				transport := net.Transport(0)
+				transport := cluster.Transport(net.Transport(0))
+				if test.name == "a replica lags" {
+					transport = &lagging{Transport: transport}
+				}
 				defer transport.Close()
 				for run := uint64(1); run <= 2; run++ {
 					if run == 2 {
@@ -68,6 +89,9 @@ func TestBefore(t *testing.T) {
 						t.Errorf("it opens networks: %v", test.rests)
 					}
 					if run == 1 {
+						if _, err := transport.Get(ctx, cluster.BucketNet, heartbeatKey(0)); err != nil {
+							t.Error(err)
+						}
 						time.Sleep(10 * time.Second) // it does not wait for node 1, which has never started
 					}
 					cancel()

@@ -60,6 +60,7 @@ type Before struct {
 	valid    bool // they have said so to the others, who had read their heartbeats
 	clock    func() time.Duration
 	sent     int64  // when their last heartbeat was sent
+	rev      uint64 // of that heartbeat
 	connects uint64 // as in heartbeats
 	highest  uint64
 	alone    bool // there were none, as the node was the only one: see Alone
@@ -333,6 +334,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 			pause(ctx, b.l.short(retryAfter))
 		case set: // set back: claim first, then send the heartbeat again
 			b.lost()
+			b.restart()
 		default:
 			b.open() // so that a node without networks knows it, too, when it ends
 			pause(ctx, b.rest())
@@ -361,15 +363,16 @@ func (b *heartbeats) hear() {
 // first takes over the heartbeat of an earlier process of this node. It returns ErrTwice if that process
 // still runs.
 func (b *heartbeats) first(ctx context.Context) error {
+	if b.before.valid && !b.before.alone { // Get may return an older one
+		b.rev = b.before.rev
+		return nil
+	}
 	var was, is heartbeat
 	begun, beats := time.Duration(0), 0
 	for ; ctx.Err() == nil; pause(ctx, b.every()/2) {
 		v, err := b.l.o.Transport.Get(ctx, cluster.BucketNet, heartbeatKey(b.l.o.Node))
 		switch {
 		case errors.Is(err, cluster.ErrNotFound):
-			if !b.before.alone {
-				b.restart()
-			}
 			return nil
 		case err != nil:
 			begun = 0
@@ -479,7 +482,7 @@ func (b *heartbeats) acknowledged(sent time.Duration) {
 // end writes that this node has ended.
 func (b *heartbeats) end(ctx context.Context) error {
 	if b.count == 0 {
-		if b.before.valid {
+		if b.before.valid && b.sends[1].count == 0 { // these have not written any
 			*b.l.o.Before = b.before
 		}
 		return nil
@@ -490,7 +493,7 @@ func (b *heartbeats) end(ctx context.Context) error {
 		_, err := b.write(ctx, true)
 		if b.count > before {
 			if b.l.o.Before != nil {
-				*b.l.o.Before = Before{valid: open && b.heard.Load(), clock: b.l.o.Clock, sent: b.sent.Load(),
+				*b.l.o.Before = Before{valid: open && b.heard.Load(), clock: b.l.o.Clock, sent: b.sent.Load(), rev: b.rev,
 					connects: b.connects.Load(), highest: b.highest.Load()}
 			}
 			return nil
