@@ -7,7 +7,6 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/lease"
-	"drumbeat/crawl/dispatch"
 	"drumbeat/crawl/node"
 	"drumbeat/disk"
 	"drumbeat/state"
@@ -69,10 +68,11 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	}
 	turn := c.node.Turn()
 	t.adopt = nil
-	recent := dispatch.Recent{Hosts: c.polite.InDelay(time.Now())}
+	recent := c.dispatcher.Recent(time.Now())
 	for slot := range cluster.Slots {
 		if of := t.opt.Cluster; turn.Table.OwnerOf(slot) == of.Node && of.Table.OwnerOf(slot) != of.Node {
 			recent.Others.Set(slot)
+			recent.At = time.Now()
 		}
 	}
 	t.opt.opened.last.recent = recent

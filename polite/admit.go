@@ -68,8 +68,8 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	} else {
 		s.heaps.setTerms(h, it.Host, it.Terms)
 	}
-	if !h.visited && s.opt.countsVisited(it.PLD) {
-		h.visited, h.end = true, s.opt.visited
+	if visited, counts := s.opt.countsVisited(it.PLD); counts && !h.visited {
+		h.visited, h.end = true, visited
 		s.hosts.setDelay(h, it.Host, it.Budget, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {

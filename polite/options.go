@@ -60,10 +60,11 @@ type Options struct {
 	// if unknown, the start after it.
 	Visited time.Time
 	// Recent, with Visited, are the hosts that were in their delay then, by InDelay of the Scheduler before: the others
-	// do not count as visited, except those of the PLDs for which Others, if set, returns true. nil, or more than
-	// MaxHosts: all do. Others is a function of the key alone.
-	Recent []Delay
-	Others func(pld uint64) bool
+	// do not count as visited, except those of the PLDs for which Others, if set, returns true: these count as visited
+	// at OthersAt. nil, or more than MaxHosts: all count as visited at Visited. Others is a function of the key alone.
+	Recent   []Delay
+	Others   func(pld uint64) bool
+	OthersAt time.Time
 	// UseTerms says that items may have Terms with a PLDDelay.
 	UseTerms bool
 	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
@@ -158,11 +159,15 @@ type settings struct {
 	visited    int64 // Options.Visited in internal time, if hasVisited
 	hasVisited bool
 	hostsKnown bool // Recent is restored
+	othersAt   int64
 }
 
-// countsVisited reports whether a host that no exchange of this Scheduler has visited counts as visited.
-func (o *settings) countsVisited(pld uint64) bool {
-	return o.hasVisited && (!o.hostsKnown || o.Options.Others != nil && o.Options.Others(pld))
+// countsVisited returns when a host counts as visited that no exchange of this Scheduler has visited; false: never.
+func (o *settings) countsVisited(pld uint64) (at int64, is bool) {
+	if o.hostsKnown {
+		return o.othersAt, o.Options.Others != nil && o.Options.Others(pld)
+	}
+	return o.visited, o.hasVisited
 }
 
 // firstVisit returns the earliest time of the first visit of an entity whose visits are delay apart.

@@ -59,7 +59,7 @@ func New(opt Options, now time.Time) *Scheduler {
 	s.nets.init(&s.opt)
 	s.heaps.init(&s.opt, &s.hosts, &s.nets)
 	if s.opt.hasVisited && opt.Recent != nil && len(opt.Recent) <= opt.MaxHosts {
-		s.opt.hostsKnown, s.opt.Recent = true, nil
+		s.opt.hostsKnown, s.opt.Recent, s.opt.othersAt = true, nil, s.at(opt.OthersAt)
 		s.Restore(now, opt.Recent)
 	}
 	return s

@@ -92,7 +92,7 @@ func TestRecent(t *testing.T) {
 	now := t0.Add(10 * time.Second)
 	opt := paper()
 	opt.Visited, opt.Recent = now, s.InDelay(now)
-	opt.Others = func(pld uint64) bool { return pld == 5 }
+	opt.Others, opt.OthersAt = func(pld uint64) bool { return pld == 5 }, now.Add(-3*time.Second)
 	for _, known := range []bool{true, false} {
 		if !known {
 			opt.MaxHosts = 2
@@ -107,8 +107,9 @@ func TestRecent(t *testing.T) {
 				t.Errorf("the turn of a host that was not visited: %+v", turn)
 			}
 		}
-		want := map[time.Duration]int{30 * time.Second: 1, time.Hour - 10*time.Second: 1, 40 * time.Second: 2,
-			opt.ServerDelay: 1}
+		want := map[time.Duration]int{30 * time.Second: 1, time.Hour - 10*time.Second: 1, 40 * time.Second: 1,
+			37 * time.Second: 1,
+			opt.ServerDelay:  1}
 		if !known {
 			want = map[time.Duration]int{40 * time.Second: 5}
 		}

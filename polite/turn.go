@@ -21,8 +21,8 @@ func (s *Scheduler) Turn(now time.Time, key, pld uint64, connection uint8, terms
 	item := &Item{Host: key, PLD: pld, Connection: connection, Terms: terms}
 	if h == nil {
 		t := Turn{Step: s.hosts.plainDelay(key, nil, 0, terms)}
-		if s.opt.countsVisited(pld) {
-			t.later(BindsHost, s.opt.visited+int64(t.Step)-at)
+		if visited, counts := s.opt.countsVisited(pld); counts {
+			t.later(BindsHost, visited+int64(t.Step)-at)
 		}
 		s.turnOfPLD(&t, pld, at)
 		return t

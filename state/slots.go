@@ -21,6 +21,14 @@ func SlotsOf(t *cluster.Table, node int) (s Slots) {
 	return s
 }
 
+// AllSlots returns all slots.
+func AllSlots() (s Slots) {
+	for i := range s {
+		s[i] = 0xff
+	}
+	return s
+}
+
 // Set adds a slot.
 func (s *Slots) Set(slot int) { s[slot/8] |= 1 << (slot % 8) }
 

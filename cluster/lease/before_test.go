@@ -12,7 +12,7 @@ import (
 	"drumbeat/polite"
 )
 
-// lagging is a transport whose Get returns the first heartbeat of node 0 forever, as a replica that lags may for a while.
+// lagging is a transport whose Get returns the first heartbeat of node 0 forever. A replica that lags may for a while.
 type lagging struct {
 	cluster.Transport
 	first cluster.Value
@@ -29,33 +29,36 @@ func (l *lagging) Get(ctx context.Context, b cluster.Bucket, key string) (cluste
 	return l.first, nil
 }
 
+// afterBefore are the cases of TestBefore.
+var afterBefore = []struct {
+	name    string
+	between func(net *mem.Net, before *Before)
+	during  func(net *mem.Net) // while the second one runs
+	end     bool
+	rests   bool
+}{
+	{"at once", func(*mem.Net, *Before) {}, nil, true, false},
+	{"a replica lags", func(*mem.Net, *Before) {}, nil, true, false},
+	{"not ended", func(*mem.Net, *Before) {}, nil, false, true},
+	{"alone until now", func(net *mem.Net, before *Before) { net.Wipe(); *before = Alone() }, nil, true, false},
+	{"alone by another process's heartbeat", func(_ *mem.Net, before *Before) { *before = Alone() }, nil, false,
+		true},
+	{"another process", func(_ *mem.Net, before *Before) { *before = Before{} }, nil, true, true},
+	{"half of a lease later", func(*mem.Net, *Before) { time.Sleep(30 * time.Second) }, nil, true, false},
+	{"a lease later", func(*mem.Net, *Before) { time.Sleep(time.Minute) }, nil, true, true},
+	{"the broker was away", func(net *mem.Net, _ *Before) { net.Stop(); net.Start() }, nil, true, true},
+	{"the broker has lost all", func(net *mem.Net, _ *Before) { net.Wipe() }, nil, true, true},
+	{"the broker has lost the last value",
+		func(net *mem.Net, _ *Before) { net.LoseValues(cluster.BucketNet, 1) }, nil, true, true},
+	{"the broker is away at the start", func(net *mem.Net, _ *Before) { net.Stop() },
+		func(net *mem.Net) { time.Sleep(3 * time.Second); net.Start() }, true, true},
+}
+
 // TestBefore: Leases that follow others in their process begin at once, if these ended in order a moment ago and the
 // broker has lost nothing. Otherwise they rest like those of a new process.
 func TestBefore(t *testing.T) {
 	const beat = time.Minute / heartbeatsPerTTL
-	for _, test := range []struct {
-		name    string
-		between func(net *mem.Net, before *Before)
-		during  func(net *mem.Net) // while the second one runs
-		end     bool
-		rests   bool
-	}{
-		{"at once", func(*mem.Net, *Before) {}, nil, true, false},
-		{"a replica lags", func(*mem.Net, *Before) {}, nil, true, false},
-		{"not ended", func(*mem.Net, *Before) {}, nil, false, true},
-		{"alone until now", func(net *mem.Net, before *Before) { net.Wipe(); *before = Alone() }, nil, true, false},
-		{"alone by another process's heartbeat", func(_ *mem.Net, before *Before) { *before = Alone() }, nil, false,
-			true},
-		{"another process", func(_ *mem.Net, before *Before) { *before = Before{} }, nil, true, true},
-		{"half of a lease later", func(*mem.Net, *Before) { time.Sleep(30 * time.Second) }, nil, true, false},
-		{"a lease later", func(*mem.Net, *Before) { time.Sleep(time.Minute) }, nil, true, true},
-		{"the broker was away", func(net *mem.Net, _ *Before) { net.Stop(); net.Start() }, nil, true, true},
-		{"the broker has lost all", func(net *mem.Net, _ *Before) { net.Wipe() }, nil, true, true},
-		{"the broker has lost the last value",
-			func(net *mem.Net, _ *Before) { net.LoseValues(cluster.BucketNet, 1) }, nil, true, true},
-		{"the broker is away at the start", func(net *mem.Net, _ *Before) { net.Stop() },
-			func(net *mem.Net) { time.Sleep(3 * time.Second); net.Start() }, true, true},
-	} {
+	for _, test := range afterBefore {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				net, before := mem.New(mem.Options{}), new(Before)

@@ -493,8 +493,8 @@ func (b *heartbeats) end(ctx context.Context) error {
 		_, err := b.write(ctx, true)
 		if b.count > before {
 			if b.l.o.Before != nil {
-				*b.l.o.Before = Before{valid: open && b.heard.Load(), clock: b.l.o.Clock, sent: b.sent.Load(), rev: b.rev,
-					connects: b.connects.Load(), highest: b.highest.Load()}
+				*b.l.o.Before = Before{valid: open && b.heard.Load(), clock: b.l.o.Clock, sent: b.sent.Load(),
+					rev: b.rev, connects: b.connects.Load(), highest: b.highest.Load()}
 			}
 			return nil
 		}

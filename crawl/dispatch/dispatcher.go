@@ -29,13 +29,16 @@ import (
 // and "dispatch", which takes grants and passes them to fetchers (Dispatch). Package polite locks the
 // heaps.
 type Dispatcher struct {
-	run     *account.Run
-	saved   *state.Saved
-	opt     Options
-	others  Others
-	Ready   *queue.Queue // Q; the owner opens it
-	heaps   *polite.Scheduler
-	workers *workers
+	run    *account.Run
+	saved  *state.Saved
+	opt    Options
+	others Others
+	Ready  *queue.Queue // Q; the owner opens it
+	heaps  *polite.Scheduler
+	// Slots whose hosts count as visited at unknownAt, if this run has not visited them.
+	unknown   state.Slots
+	unknownAt time.Time
+	workers   *workers
 
 	wakeReady, wakeDispatch account.Signal
 
@@ -95,12 +98,20 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	if m != nil {
 		// Every host and server counts as just visited: the time of its last visit is not known exactly, but for hosts
 		// if the last run was of this process.
-		others := d.opt.Recent.Others
-		opt.Visited, opt.Recent, opt.Others = time.Now(), d.opt.Recent.Hosts, others.HasPLD
+		opt.Visited, opt.Recent = time.Now(), d.opt.Recent.Hosts
+		if d.unknown, d.unknownAt = d.opt.Recent.Others, d.opt.Recent.At; opt.Recent == nil {
+			d.unknown, d.unknownAt = state.AllSlots(), opt.Visited
+		}
+		opt.Others, opt.OthersAt = d.unknown.HasPLD, d.unknownAt
 		d.opt.Recent.Hosts = nil
 	}
 	d.heaps = polite.New(opt, time.Now())
 	return d.heaps
+}
+
+// Recent returns what this run knows at its end, for the next one of this process.
+func (d *Dispatcher) Recent(now time.Time) Recent {
+	return Recent{Hosts: d.heaps.InDelay(now), Others: d.unknown, At: d.unknownAt}
 }
 
 // Open creates the workers, and puts the limits in force.
