@@ -140,7 +140,7 @@ var mutants = []mutant{
 	{name: "delays-not-restored", file: "crawl/dispatch/dispatcher.go",
 		edits: []edit{{"	d.heaps.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: "crawl/dispatch/dispatcher.go",
-		edits: []edit{{"opt.Visited = time.Now()", "opt.Visited = time.Time{}"}}},
+		edits: []edit{{"opt.Visited, opt.Recent = time.Now()", "opt.Visited, opt.Recent = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go",
 		edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
 	{name: "log-lines-not-saved", file: "internal/crawllog/log.go",
