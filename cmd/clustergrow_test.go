@@ -78,7 +78,7 @@ func TestClusterGrow(t *testing.T) {
 	checkGrown(t, f)
 }
 
-// checkGrown audits the three nodes, of which the first has left.
+// checkGrown audits the three nodes. The first one has left.
 func checkGrown(t *testing.T, f *fleet) {
 	t.Helper()
 	dirs := []string{filepath.Join(f.dir, "0"), filepath.Join(f.dir, "1"), filepath.Join(f.dir, "2")}

@@ -92,15 +92,55 @@ func TestEraseDuringGive(t *testing.T) {
 		<-control.Started()
 		ask := &erase.Ask{Who: "eve", Reason: "a test", Source: erase.Source{Hosts: []string{"www.site0.test"}}}
 		c.change(ctx, cluster.ChangeGive, before, next, 0) // node 0 does not run, so nothing moves
-		for account.Sleep(ctx, 100*time.Millisecond) {
+		refused := false
+		for !refused && account.Sleep(ctx, 100*time.Millisecond) {
 			_, err := control.Erase(ctx, ask)
-			if changes.IsRefused(err) && strings.Contains(err.Error(), "slots move") {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
+			refused = changes.IsRefused(err) && strings.Contains(err.Error(), "slots move to this node")
+			if err != nil && !refused {
+				t.Error(err)
 			}
 		}
+		if !refused {
+			t.Error("the node erases pages")
+		}
 		cancel()
+	})
+}
+
+// TestEraseAfterGive: a request to erase pages that waits while slots move here is refused when the run ends for them,
+// and carried out as soon as the table is that of the node.
+func TestEraseAfterGive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		_, c := controlled(t, 2, 12)
+		defer c.close()
+		before := c.options[0].Cluster.Table
+		next, err := before.Give(0, half(before, 0, 1))
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		control := c.options[1].Observe.Control
+		var running sync.WaitGroup
+		running.Go(func() {
+			<-control.Started()
+			ask := &erase.Ask{Who: "eve", Reason: "a test", Later: true,
+				Source: erase.Source{Hosts: []string{"www.site0.test"}}}
+			if _, err := control.Erase(ctx, ask); err != nil {
+				t.Error(err)
+			}
+			if !c.fetchedAll(ctx, 100) {
+				t.Error("no 100 pages")
+			}
+			c.change(ctx, cluster.ChangeGive, before, next, 0)
+		})
+		results := c.run(t.Context())
+		running.Wait()
+		if n := results[1].Snapshot.Runs; n != 3 { // with the table before, to erase, and after that
+			t.Errorf("node 1 had %d runs", n)
+		}
+		records, err := erase.RecordsOf(c.options[1].Disk.FS, c.options[1].Disk.Dirs)
+		if must(t, err); len(records) != 1 {
+			t.Errorf("%d requests were carried out", len(records))
+		}
 	})
 }

@@ -40,7 +40,7 @@ func replaceAfterGive(t *testing.T, victim int, number int64) {
 	for node := range c.options {
 		c.options[node].Backup.Every = 24 * time.Hour
 	}
-	alive, end := context.WithCancel(t.Context())
+	alive, end := context.WithTimeout(t.Context(), time.Hour)
 	defer end()
 	fs := c.options[victim].Disk.FS.(*memfs.FS)
 	place := backup.Directory(fs, "place")
@@ -62,14 +62,10 @@ func replaceAfterGive(t *testing.T, victim int, number int64) {
 			t.Error("no 200 pages")
 		}
 		c.change(alive, cluster.ChangeGive, before, next, 0)
-		c.settled(alive, 1)
-		for account.Sleep(alive, 100*time.Millisecond) {
-			all, err := backup.Backups(alive, place)
-			isNext := func(h backup.Head) bool { return h.Table == next.Sum() }
-			if err == nil && slices.ContainsFunc(all.Backups, isNext) {
-				break
-			}
+		if !c.settled(alive, 1) {
+			t.Error("the nodes have not taken the table")
 		}
+		backedUp(t, alive, place, next)
 		account.Sleep(alive, 2*time.Second)
 	})
 	lost.Wait()
@@ -100,4 +96,16 @@ func replaceAfterGive(t *testing.T, victim int, number int64) {
 	if c.conserved() == 0 {
 		t.Error("no URL has moved")
 	}
+}
+
+// backedUp waits until a place has a backup with a table.
+func backedUp(t *testing.T, ctx context.Context, place backup.Place, table *cluster.Table) {
+	t.Helper()
+	has := func(h backup.Head) bool { return h.Table == table.Sum() }
+	for account.Sleep(ctx, 100*time.Millisecond) {
+		if all, err := backup.Backups(ctx, place); err == nil && slices.ContainsFunc(all.Backups, has) {
+			return
+		}
+	}
+	t.Error("no backup since the change")
 }

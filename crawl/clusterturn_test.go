@@ -498,15 +498,19 @@ func TestGiveRefused(t *testing.T) {
 			c.fetchedAll(ctx, 150)
 			set(2)
 			c.change(ctx, cluster.ChangeGive, before, next, 0)
-			for account.Sleep(ctx, time.Second) {
+			refused := false
+			for !refused && account.Sleep(ctx, time.Second) {
 				v, err := c.engines[1].Get(ctx, cluster.BucketCrawl, cluster.TableKey)
 				must(t, err)
 				if change, _, err := cluster.DecodeTableChange(v.Data); err == nil && change.Refused != "" {
 					if !strings.Contains(change.Refused, "host delays") {
 						t.Errorf("refused: %s", change.Refused)
 					}
-					break
+					refused = true
 				}
+			}
+			if !refused {
+				t.Error("the node gives its slots")
 			}
 			set(0)
 			data, err := cluster.NewTableChange(cluster.ChangeGive, before, next, 0, "again").Encode()

@@ -20,7 +20,7 @@ import (
 // carries out the requests that wait before it fetches.
 type eraser struct {
 	opt   *Options
-	first bool // no run was opened yet
+	again bool // the next run is the first of the process, or follows a change of the table of owners
 
 	mu   sync.Mutex   // guards what follows
 	rest operate.Rest // what is shown
@@ -65,13 +65,14 @@ func (e *eraser) rests(ctx context.Context, c *crawler, res *Result) {
 	}
 }
 
-// due reports whether a run must end before it fetches: at the start of the process, with requests that wait.
+// due reports whether a run must end before it fetches, with requests that wait: at the start of the process, and when
+// slots have come, since nothing is erased while they are on their way.
 func (e *eraser) due(o *operate.Operator) bool {
 	var s Snapshot
 	o.ShowErasures(&s)
-	first := e.first
-	e.first = false
-	return first && s.Erasures.Waiting > 0
+	again := e.again
+	e.again = false
+	return again && s.Erasures.Waiting > 0
 }
 
 // serve closes the crawl, and carries out the requests that wait if its run has ended in an orderly way. Requests that
@@ -96,6 +97,7 @@ func (e *eraser) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	done, failed := e.erase()
 	switch {
 	case failed != nil && erase.ChangedNothing(failed):
+		e.again = res.Stop == stopTable
 		log.Error("pages were not erased: the requests wait for the next stop", "requests", waiting, "error", failed)
 	case failed != nil:
 		return false, failed

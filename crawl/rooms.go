@@ -230,9 +230,9 @@ func (c *crawler) wireOperator() {
 // mayErase returns an error if the crawl takes no request to erase pages. A URL on its way from another node would not
 // be erased, and fetched again.
 func (c *crawler) mayErase() error {
-	if c.node.SlotsMove() {
-		return &changes.RefusedError{Why: "slots move between the nodes: repeat the request when they have moved " +
-			"(drumbeat cluster status)"}
+	if c.node.SlotsCome() {
+		return &changes.RefusedError{Why: "slots move to this node: repeat the request when they are here (drumbeat " +
+			"cluster status)"}
 	}
 	return erase.Unknown(&c.frozen)
 }

@@ -53,7 +53,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	opt.opened.last = new(lastRound)
 	var last *operate.Ending
 	defer opt.Observe.Control.Erasing(nil)
-	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, first: true}, &turner{opt: &opt})
+	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, again: true}, &turner{opt: &opt})
 	if last != nil {
 		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
 			last.Why, last.Snapshot = res.Stop, &res.Snapshot

@@ -294,10 +294,8 @@ func (n *Node) AgreeToEnd() {
 	}
 }
 
-// SlotsMove reports whether the table of owners is to change, or slots are on their way to this node.
-func (n *Node) SlotsMove() bool {
-	return n.On() && (n.tables.changing() || n.tables.arriving().change != nil)
-}
+// SlotsCome reports whether slots are on their way to this node, or are to be given to it.
+func (n *Node) SlotsCome() bool { return n.On() && n.tables.coming() }
 
 // Concluded reports whether the crawl is over on all nodes. The caller ensures that this node has nothing left to do.
 func (n *Node) Concluded() bool { return !n.On() || n.end.concluded() }

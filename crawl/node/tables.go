@@ -173,6 +173,15 @@ func (t *tables) changing() bool {
 		!t.gone.has(t.next.Giver) // slots of an abandoned giver come no more
 }
 
+// coming reports whether slots are on their way to this node, or are to be given to it.
+func (t *tables) coming() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.arrival.change != nil || t.next != nil && t.next.Kind == cluster.ChangeGive && t.next.Refused == "" &&
+		t.next.Moves == t.opt.Table.Moves()+1 && !t.gone.has(t.next.Giver) &&
+		slices.Contains(cluster.Takers(t.opt.Table, t.table), t.opt.Node)
+}
+
 // neighbour reports whether a mark is of the table before this node's, which changed while the crawl ran, or of a later
 // one that this node knows.
 func (t *tables) neighbour(m *cluster.Mark) bool {

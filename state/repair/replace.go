@@ -102,6 +102,11 @@ func Replace(ctx context.Context, all ReplaceOptions) (rep *Report, err error) {
 	}
 	if found && m.Intake.BoundOf(w.back) == w.form.Bound {
 		rep.Finished = true
+		if m.Arrived { // by follow, or by slots that had come before the backup
+			if _, w.table, err = cluster.DecodeTableChange(m.Next); err != nil {
+				return nil, err
+			}
+		}
 		return rep, w.conclude(ctx)
 	}
 	if err := w.follow(ctx); err != nil {
