@@ -182,10 +182,13 @@ func (c *testCrawl) manifest() (m manifest) {
 	return m
 }
 
+// now is the time of the next entry.
+func (c *testCrawl) now() time.Time { return when.Add(time.Duration(c.next) * time.Second) }
+
 func (c *testCrawl) add(count int) error {
 	for range count {
 		e := sample()
-		e.Bytes, e.Time = int64(c.next)+1, when.Add(time.Duration(c.next)*time.Second)
+		e.Bytes, e.Time = int64(c.next)+1, c.now()
 		e.URL = fmt.Sprintf("https://example.org/%x/%s", c.rng.Uint64(), strings.Repeat("x", c.rng.IntN(300)))
 		if err := c.log.Append(&e); err != nil {
 			return err
@@ -268,7 +271,7 @@ func TestCrashes(t *testing.T) {
 			var err error
 			for err == nil {
 				if err = c.add(rng.IntN(600)); err == nil && rng.IntN(6) == 0 {
-					err = c.log.Roll(when)
+					err = c.log.Roll(c.now()) // the names of files, and so their order, are by time
 				}
 				if err == nil {
 					err = c.checkpoint(rng.IntN(200))
