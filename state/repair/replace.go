@@ -102,11 +102,6 @@ func Replace(ctx context.Context, all ReplaceOptions) (rep *Report, err error) {
 	}
 	if found && m.Intake.BoundOf(w.back) == w.form.Bound {
 		rep.Finished = true
-		if m.Arrived { // by follow, or by slots that had come before the backup
-			if _, w.table, err = cluster.DecodeTableChange(m.Next); err != nil {
-				return nil, err
-			}
-		}
 		return rep, w.conclude(ctx)
 	}
 	if err := w.follow(ctx); err != nil {
@@ -221,9 +216,9 @@ func (w *replacer) follow(ctx context.Context) error {
 	case table.HasDeparted(w.back):
 		return refuseResync("node %d takes part in the cluster no more, by change %d of the table of owners", w.back,
 			c.Moves)
-	case table.Nodes() != w.table.Nodes():
-		return refuseResync("the backup knows %s, and the cluster has %d: only a backup that was made after the last "+
-			"node joined can take the place", human.Counted(w.table.Nodes(), "node", "nodes"), table.Nodes())
+	case table.Nodes() < w.table.Nodes():
+		return refuseResync("the backup knows %s, and the cluster has %d", human.Counted(w.table.Nodes(), "node",
+			"nodes"), table.Nodes())
 	case table.Since(w.back) > own:
 		return refuseResync("the backup is from change %d of the table of owners, and slots of node %d have moved "+
 			"since then, by change %d: only a later backup can take the place; without one, drumbeat cluster "+
@@ -234,6 +229,10 @@ func (w *replacer) follow(ctx context.Context) error {
 			"cluster balance --apply", c.Moves)
 	}
 	w.table, w.adopt = table, c
+	for node := w.own.Cluster.Nodes; node < table.Nodes(); node++ { // it has joined since the backup
+		w.own.Cluster.Pairs = append(w.own.Cluster.Pairs, audit.Pair{Node: node})
+	}
+	w.own.Cluster.Nodes, w.own.Cluster.Table = table.Nodes(), table.Sum()
 	w.do("follow change %d of the table of owners", c.Moves)
 	return nil
 }
@@ -410,7 +409,7 @@ func (w *replacer) missing() (nodes []int) {
 
 // abandoned reports whether this node or one that has answered has abandoned a node.
 func (w *replacer) abandoned(node int) bool {
-	if w.own.Cluster.Pair(node).Sent.Abandoned {
+	if w.table.HasDeparted(node) || w.own.Cluster.Pair(node).Sent.Abandoned {
 		return true
 	}
 	for _, a := range w.answers {

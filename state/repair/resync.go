@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -109,7 +110,7 @@ type resync struct {
 	out   *Report
 
 	intake cluster.Intake        // the next one
-	adopt  *cluster.TableChange  // the table with which the node starts; nil: that of the manifest
+	adopt  *cluster.TableChange  // the last change of table; nil: the manifest has this table
 	starts map[int]cluster.Taken // by node: the position after which the next messages are numbered
 }
 
@@ -170,7 +171,7 @@ func (w *resync) planBack() error {
 func (w *resync) openIntake() {
 	n := w.own.Cluster.Nodes
 	w.intake = *w.m.Intake
-	w.intake.Taken = slices.Clone(w.intake.Taken)
+	w.intake.Taken = append(slices.Clone(w.intake.Taken), make([]cluster.Taken, n-len(w.intake.Taken))...)
 	w.intake.Incarnations = append(slices.Clone(w.intake.Incarnations), make([]uint64, n-len(w.intake.Incarnations))...)
 	w.intake.Lost = append(slices.Clone(w.intake.Lost), make([]cluster.Totals, n-len(w.intake.Lost))...)
 	w.starts = map[int]cluster.Taken{}
@@ -275,11 +276,8 @@ func (w *resync) run() error {
 		return err
 	}
 	shadow.Next.Intake = &w.intake
-	if w.adopt != nil {
-		shadow.Next.Arrived = true
-		if shadow.Next.Next, err = w.adopt.Encode(); err != nil {
-			return err
-		}
+	if err := w.follow(shadow); err != nil {
+		return err
 	}
 	if len(w.starts) > 0 { // the crawl of a restored node is not over
 		shadow.Next.Done = ""
@@ -294,22 +292,39 @@ func (w *resync) run() error {
 	return x.install()
 }
 
-// renumber rebuilds the outbox for a node, with numbers that follow the last message taken there.
-func (w *resync) renumber(shadow *Shadow, node int) error {
-	name := state.OutboxName(node)
-	return RemakePart(shadow, name, func(old, next *cluster.OutboxState) (err error) {
-		start := w.starts[node]
-		shadow.replace(name + "/pending")
-		shadow.replace(name + "/sent")
-		key := cluster.CrawlKey(w.crawl, w.intake.Incarnation)
-		o, err := cluster.OpenOutbox(cluster.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key,
-			From: w.back, To: node, Version: func() int { return cluster.Version }, BlockBytes: repairBlockBytes},
-			&cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
-				Whole: start.Totals, Gone: start.Totals})
-		if err != nil {
-			return err
+// follow gives the next state the table of the cluster. Slots of this node have not moved, but others may have joined.
+func (w *resync) follow(shadow *Shadow) (err error) {
+	if w.adopt == nil {
+		return nil
+	}
+	next := &shadow.Next
+	for node := next.Frozen.Nodes; node < w.table.Nodes(); node++ {
+		if _, ok := w.starts[node]; !ok { // it has left since
+			w.starts[node] = cluster.Taken{}
 		}
-		defer func() { err = errors.Join(err, o.Close()) }()
+	}
+	next.Frozen.Nodes, next.Frozen.Table = w.table.Nodes(), w.table.Sum()
+	next.Table, err = w.adopt.Encode()
+	return err
+}
+
+// renumber rebuilds the outbox for a node, with numbers that follow the last message taken there. The outbox for a node
+// that has joined since is new.
+func (w *resync) renumber(shadow *Shadow, node int) (err error) {
+	name, start := state.OutboxName(node), w.starts[node]
+	old, err := state.Part[cluster.OutboxState](w.m, name)
+	if err != nil {
+		return err
+	}
+	o, err := shadow.NewOutbox(name, cluster.OutboxOptions{Crawl: cluster.CrawlKey(w.crawl, w.intake.Incarnation),
+		From: w.back, To: node, Version: func() int { return cluster.Version }},
+		&cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals, Whole: start.Totals,
+			Gone: start.Totals})
+	if err != nil {
+		return fmt.Errorf("crawl: repair %s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	if old != nil {
 		if _, err := cluster.Renumber(w.saved.Set, name, old, start.Number, o, func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
@@ -317,13 +332,13 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 			}
 			return w.saved.Hasher.URLKey(rec.URL), nil
 		}); err != nil {
-			return err
+			return fmt.Errorf("crawl: repair %s: %w", name, err)
 		}
-		st, err := o.Freeze().Save(shadow.Tails)
-		if err != nil {
-			return err
-		}
-		*next = *st
-		return nil
-	})
+	}
+	st, err := o.Freeze().Save(shadow.Tails)
+	if err != nil {
+		return fmt.Errorf("crawl: repair %s: %w", name, err)
+	}
+	shadow.Next.Parts[name], err = json.Marshal(st)
+	return err
 }
