@@ -47,6 +47,11 @@ type Status struct {
 	// Messages and marks of other nodes that it has refused in this run.
 	Refused int64 `json:"refused,omitempty"`
 
+	// Orders of the cluster (Order) that it has taken, and those that it could not carry out, with a reason.
+	Orders        int    `json:"orders,omitempty"`
+	OrdersWaiting int    `json:"ordersWaiting,omitempty"`
+	OrderWhy      string `json:"orderWhy,omitempty"`
+
 	// The condition of the node, by its own judgement (state/condition); "" of a node older than the fields.
 	State string `json:"state,omitempty"`
 	Level string `json:"level,omitempty"`

@@ -57,6 +57,14 @@ func (o *Options) clusterFile() string {
 	return o.Cluster.File
 }
 
+// clusterSecret returns the secret of the cluster; nil without one.
+func (o *Options) clusterSecret() []byte {
+	if o.Cluster == nil {
+		return nil
+	}
+	return o.Cluster.Secret[:]
+}
+
 // validate returns the first fault of the options of a node.
 func (c *Cluster) validate(o *Options) error {
 	switch {
@@ -94,6 +102,7 @@ func (o *Options) nodeOptions() node.Options {
 	opt := node.Options{Log: o.Observe.Log, MaxPages: o.Limits.MaxPages}
 	if c := o.Cluster; c != nil {
 		opt.Node, opt.Table, opt.Crawl, opt.Transport = c.Node, c.Table, c.Crawl, c.Transport
+		opt.Secret = o.clusterSecret()
 		opt.Change, opt.Adopt, opt.Refused, opt.LeaseTTL = c.change, c.adopt, c.refused, c.leaseTTL()
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
@@ -109,7 +118,8 @@ func (c *crawler) wireNode() {
 		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
 		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
 		Done: c.doneHere, Config: c.configLines,
-		Look: c.figures.Snapshot})
+		Look:   c.figures.Snapshot,
+		Orders: c.operator.Orders, TakeOrder: c.operator.TakeOrder})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)

@@ -117,7 +117,7 @@ func (c *crawler) wire() {
 	c.wireLimits()
 	c.wireDispatch()
 	c.operator = operate.New(e.Run, e.Saved, operate.Options{Log: e.opt.Observe.Log, Links: e.links, Sites: e.sites,
-		MaxOrders: orders.Max})
+		MaxOrders: orders.Max, Cluster: e.opt.clusterSecret()})
 	c.wireMeters()
 	c.wireRender()
 	c.wirePages()

@@ -224,7 +224,7 @@ func (c *crawler) wireOperator() {
 		Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },
 		MayErase: c.mayErase,
-		Rest:     func() { c.Stop(stopErase) }})
+		Rest:     func() { c.Stop(stopErase) }, Ordered: c.node.Ordered})
 }
 
 // mayErase returns an error if the crawl takes no request to erase pages. A URL on its way from another node would not

@@ -16,7 +16,7 @@ import (
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
 // its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "table",
-// "watchtable", "exchange", "config", "pages", "status" and "watchstatus". All methods are safe for concurrent use
+// "watchtable", "orders", "watchorders", "exchange", "config", "pages", "status" and "watchstatus". All methods are safe for concurrent use
 // after Start, unless they say otherwise.
 type Node struct {
 	run    *account.Run
@@ -39,6 +39,7 @@ type Node struct {
 	replaced *replacements
 	statuses *statuses
 	tables   *tables
+	orders   *orders
 }
 
 // Checkpoints makes checkpoints.
@@ -63,6 +64,10 @@ type Others struct {
 	// Config returns the configuration as lines "name: value". It reads the files of rules.
 	Config func() ([]string, error)
 	Look   func() *snapshot.Snapshot
+	// Orders returns the orders of the cluster that this node has taken; TakeOrder takes one of another node. later says
+	// that others follow.
+	Orders    func() []*cluster.Order
+	TakeOrder func(ctx context.Context, o *cluster.Order, later bool) error
 }
 
 // Moment is the state of a node at a checkpoint.
@@ -104,7 +109,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		listed:  make(chan struct{})}
 	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, marks: n.marks}
-	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
+	n.orders = &orders{run: run, opt: &opt, wake: account.NewSignal(), faults: map[string]string{}}
+	n.statuses = &statuses{orders: n.orders, run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
 	return n
 }
@@ -116,6 +122,7 @@ func (n *Node) Wire(others Others) {
 		return
 	}
 	n.replaced.checkpoints = others.Checkpoints
+	n.orders.own, n.orders.take = others.Orders, others.TakeOrder
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
@@ -210,6 +217,8 @@ func (n *Node) Start(ctx context.Context) {
 	n.run.Start(ctx, "replace", n.replaced.watch)
 	n.run.Start(ctx, "table", n.tables.follow)
 	n.run.Start(ctx, "watchtable", n.tables.watch)
+	n.run.Start(ctx, "orders", n.orders.keep)
+	n.run.Start(ctx, "watchorders", n.orders.watch)
 	n.run.Start(ctx, "exchange", n.early.saveEarly)
 	n.run.Start(ctx, "config", n.config.keep)
 	n.run.Start(ctx, "pages", n.shares.share)
@@ -362,6 +371,13 @@ func (n *Node) Disowned() bool { return n.On() && n.marks.disowned() }
 func (n *Node) Reloaded() {
 	if n.On() {
 		n.config.reloaded()
+	}
+}
+
+// Ordered notes that this node has taken an order of the cluster.
+func (n *Node) Ordered() {
+	if n.On() {
+		n.orders.wake.Raise()
 	}
 }
 

@@ -14,6 +14,7 @@ type Options struct {
 	Node        int            // this node
 	Table       *cluster.Table // which node owns which PLD; nil: the crawl has one node
 	Crawl       uint64         // identifies the crawl of the cluster
+	Secret      []byte         // of the cluster
 	Transport   cluster.Transport
 	Reconfigure bool  // this node replaces the configuration of the cluster at its start
 	Abandoned   []int // nodes that are lost for good; outboxes may know more

@@ -16,6 +16,7 @@ import (
 // statuses is the status of this node for people, and reads those of the others. Its goroutines are "status" and
 // "watchstatus"; show is safe for concurrent use.
 type statuses struct {
+	orders *orders
 	run    *account.Run
 	opt    *Options
 	gone   *abandoned
@@ -49,6 +50,7 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 	if s.opt.MaxPages > 0 {
 		c.PagesLeft = s.shares.left()
 	}
+	s.orders.show(&c.Orders)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for node, o := range s.outs.boxes {
@@ -102,6 +104,8 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects, Abandoned: s.gone.nodes(),
 		Departed: s.opt.Table.Departed(), Broker: s.opt.Broker}
+	st.Orders, st.OrdersWaiting, st.OrderWhy = sn.Cluster.Orders.Taken, sn.Cluster.Orders.Waiting,
+		cut(sn.Cluster.Orders.Why)
 	st.Config = s.config.digest()
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)

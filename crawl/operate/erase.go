@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/internal/scope"
 	"drumbeat/state"
@@ -62,22 +63,34 @@ func (o *Operator) ShowErasures(s *snapshot.Snapshot) {
 func (o *Operator) Erase(ctx context.Context, ask *erase.Ask, late *account.LateLog) (*erase.Request, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if ask.Order != "" {
+		if err := cluster.CheckOrderID(ask.Order); err != nil {
+			return nil, &changes.RefusedError{Why: err.Error()}
+		}
+	}
+	known := o.ordered[ask.Order] != nil // from another node, or from before
 	r, err := o.fileErasure(ask)
 	if erase.IsRefused(err) {
 		var why *erase.RequestError
 		errors.As(err, &why)
 		err = &changes.RefusedError{Why: why.Why}
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || known {
+		return r, err
 	}
 	o.run.Hook("erase")
+	if r.Order != "" {
+		o.noteOrder(r)
+	}
 	if len(r.Rules) > 0 {
 		_, _, err = o.others.Reloader.Reload(ctx, late)
 	}
 	c, err2 := o.journal.Append(changes.Change{Op: changes.OpErase, Who: ask.Who}, time.Now())
 	late.Add(o.opt.Log.Info, "change by the operator", "what", c.Op, "who", c.Who, "number", c.Seq, "request", r.Number)
 	o.others.Made(&c)
+	if r.Order != "" {
+		o.others.Ordered()
+	}
 	if !r.Later {
 		o.others.Rest()
 	}
@@ -93,6 +106,13 @@ func (o *Operator) fileErasure(ask *erase.Ask) (*erase.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t := o.ordered[ask.Order]; t != nil {
+		if t.request.Digest != r.Digest {
+			return nil, &changes.RefusedError{Why: "an order " + ask.Order + " with other targets was given before"}
+		}
+		return &t.request, nil
+	}
+	o.orderErasure(r, ask)
 	waiting, err := erase.Requests(o.saved.Set)
 	if err != nil {
 		return nil, err

@@ -35,6 +35,8 @@ type Options struct {
 	Links     *admit.Policy
 	Sites     *inforce.Sites
 	MaxOrders int // URLs that wait after they were enqueued
+	// Cluster is the secret of the cluster whose nodes all carry out some orders (orders.go); nil: there is none.
+	Cluster []byte
 }
 
 // Budgets place URLs in queues.
@@ -82,6 +84,7 @@ type Others struct {
 	Stop         func()        // ends the crawl
 	MayErase     func() error  // why pages of this crawl cannot be erased
 	Rest         func()        // ends the run, to erase
+	Ordered      func()        // an order of the cluster was taken
 }
 
 // Check is RobotsCache, to which enqueued URLs go.
@@ -113,7 +116,8 @@ type Operator struct {
 	Ordered *queue.Queue // keys of all URLs that were ever enqueued, for audits; only appended to
 
 	mu       sync.Mutex // held while a change is made, so that changes take effect in the journal's order
-	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock
+	ordered  orderList
+	fedSeq   int64 // the last change whose seeds have been fed; guarded by the transaction lock
 	budgets  atomic.Pointer[map[uint64]uint32]
 	wakeSeed account.Signal
 	erasures atomic.Pointer[erasures]
@@ -140,7 +144,10 @@ func (o *Operator) OpenJournal(m *state.Manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("crawl: operator's changes: %w", err)
 	}
-	return o.openRequests()
+	if err := o.openRequests(); err != nil {
+		return err
+	}
+	return o.openOrders()
 }
 
 // Restore puts the settings of earlier runs in force. The scheduler and the limits must be open.
@@ -265,6 +272,9 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 	if err := o.normalize(&c); err != nil {
 		return c, err
 	}
+	if o.stamp(&c) {
+		return c, nil
+	}
 	next, err := o.journal.Try(c)
 	if err != nil {
 		return c, err
@@ -300,7 +310,11 @@ func (o *Operator) Make(ctx context.Context, c changes.Change, late *account.Lat
 	o.run.Hook("change")
 	late.Add(o.opt.Log.Info, "change by the operator", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.others.Made(&c)
-	return c, o.enforce(ctx, &c, late)
+	err = o.enforce(ctx, &c, late)
+	if c.Stamp != 0 {
+		o.others.Ordered()
+	}
+	return c, err
 }
 
 // enforce puts a durable change in force.

@@ -63,7 +63,11 @@ type Change struct {
 	Priority *Priority `json:"priority,omitempty"`
 	Seeds    []string  `json:"seeds,omitempty"`
 	Count    int       `json:"count,omitempty"` // number of Seeds or Rules
+	// Stamp makes OpBlock and OpUnblock an order to all nodes of a cluster: cluster.Order.Stamp. 0: this node alone.
+	Stamp    int64     `json:"stamp,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
+
+	Alone string `json:"-"` // why a change that nodes make together is made here alone; "": it is not
 }
 
 // Settings are the changes in force. A zero field is the value of the flag.
@@ -81,6 +85,15 @@ type Settings struct {
 	FunctionSeq int64     `json:"functionSeq,omitempty"`
 	Priority    *Priority `json:"priority,omitempty"`
 	PrioritySeq int64     `json:"prioritySeq,omitempty"` // change that set or cleared Priority; 0 for none
+	// Orders are the rules that were blocked and unblocked on all nodes of a cluster.
+	Orders map[string]Order `json:"orders,omitempty"`
+}
+
+// Order is the last order about a rule to all nodes of a cluster.
+type Order struct {
+	Stamp int64  `json:"stamp"` // as in Change
+	Who   string `json:"who,omitempty"`
+	Off   bool   `json:"off,omitempty"` // OpUnblock
 }
 
 // Priority is a strategy that spreads URLs over BEAST's lanes.
@@ -101,10 +114,12 @@ const (
 	MaxHostDelays = 10_000
 	MaxBlocked    = 100_000
 	MaxBudgets    = 100_000
-	MaxSeeds      = 10_000 // lines of one change
-	MaxEnqueued   = 256    // URLs of one change: it is one transaction
-	MaxSeedBytes  = 1 << 20
-	maxText       = 4096 // bytes of any other field
+	// MaxOrders is twice cluster.MaxOrders: several nodes may take the last ones at once.
+	MaxOrders    = 20_000
+	MaxSeeds     = 10_000 // lines of one change
+	MaxEnqueued  = 256    // URLs of one change: it is one transaction
+	MaxSeedBytes = 1 << 20
+	maxText      = 4096 // bytes of any other field
 )
 
 // A RefusedError says why a change cannot be made. The journal is unchanged.

@@ -271,3 +271,35 @@ func TestManyRules(t *testing.T) {
 		}
 	}
 }
+
+// TestStamps: the last order about a rule wins, in whatever order they come, and survives a new start and a rewritten
+// journal. A rule that was never blocked can be unblocked by an order.
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	fsys := memfs.New(1)
+	j := newJournal(t, fsys, 0)
+	take := func(op Op, stamp int64, rules ...string) {
+		c := Change{Op: op, Stamp: stamp, Rules: rules, Who: "eve"}
+		if len(rules) == 1 {
+			c.Rule, c.Rules = rules[0], nil
+		}
+		add(t, j, c)
+	}
+	take(OpUnblock, 20, "- host a")
+	take(OpBlock, 10, "- host a", "- host b", "- host c") // came late
+	take(OpBlock, 30, "- host d")
+	take(OpUnblock, 40, "- host c")
+	take(OpBlock, 35, "- host c")
+	check := func(what string) {
+		t.Helper()
+		s := j.Settings()
+		if strings.Join(s.Blocked, ", ") != "- host b, - host d" || len(s.Orders) != 4 ||
+			s.Orders["- host c"] != (Order{Stamp: 40, Who: "eve", Off: true}) || s.Orders["- host b"].Stamp != 10 {
+			t.Errorf("%s: %+v", what, s)
+		}
+	}
+	check("at first")
+	must(t, j.compact())
+	j = newJournal(t, fsys, 0)
+	check("after a rewrite and a start")
+}

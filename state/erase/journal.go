@@ -29,11 +29,12 @@ type Record struct {
 	Who     string    `json:"who,omitempty"` // asked for it while the crawl ran
 	Reason  string    `json:"reason"`
 	Digest  string    `json:"digest"`            // SHA-256 of the targets, sorted, each followed by a line feed
-	Targets []string  `json:"targets,omitempty"` // the first MaxNamed, unless they are hidden
+	Targets []string  `json:"targets,omitempty"` // the first MaxNamed, of an Order all, unless they are hidden
 	Hidden  bool      `json:"hidden,omitempty"`
 	Hosts   int64     `json:"hosts"`
 	PLDs    int64     `json:"plds"`
 	URLs    int64     `json:"urls"`
+	Order   string    `json:"order,omitempty"` // as in Request
 	// With is the number of the erasure that served several requests, and has their counts; 0 for that one itself.
 	With   int    `json:"with,omitempty"`
 	Erased Counts `json:"erased"`

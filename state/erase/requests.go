@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +31,14 @@ type Request struct {
 	URLs   int64     `json:"urls"`
 	// Targets are canonical and sorted.
 	Targets []string `json:"targets"`
+	// Order identifies the request among those that all nodes of a cluster carry out (cluster.Order.ID); "" if only
+	// this node does.
+	Order string `json:"order,omitempty"`
 	// Error says why the last attempt changed nothing; "" before it.
 	Error string `json:"error,omitempty"`
 
 	Rules []string `json:"-"` // of a blacklist, for the hosts and PLDs
+	Alone string   `json:"-"` // why only this node carries out a request with Ask.Order; "": all do, or there is none
 }
 
 // Bounds of the requests that wait: a running crawl has the targets in RAM.
@@ -51,6 +56,8 @@ type Ask struct {
 	Who, Reason string
 	Hide, Later bool
 	Source      Source
+	Order       string    // as in Request; the request has it unless only this node can carry it out
+	Time        time.Time // when the request was made; zero: now
 }
 
 // NewRequest checks a request. fold is false for crawls that keep escapes. The error is a *RequestError if the request
@@ -60,7 +67,7 @@ func NewRequest(ask *Ask, suffixes *weburl.Suffixes, fold bool, fsys disk.FS) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Time: time.Now().UTC().Truncate(time.Second), Who: ask.Who, Reason: reason, Hide: ask.Hide,
+	r := &Request{Time: askedAt(ask.Time), Who: ask.Who, Reason: reason, Hide: ask.Hide,
 		Later: ask.Later}
 	bytes := 0
 	// So few targets are sorted in RAM, and need no directory.
@@ -76,6 +83,14 @@ func NewRequest(ask *Ask, suffixes *weburl.Suffixes, fold bool, fsys disk.FS) (*
 	}
 	r.Digest, r.Hosts, r.PLDs, r.URLs, r.Rules = t.Digest, t.Hosts, t.PLDs, t.URLs, t.Names
 	return r, nil
+}
+
+// askedAt returns the time of a request.
+func askedAt(at time.Time) time.Time {
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return at.UTC().Truncate(time.Second)
 }
 
 // oneLine checks a reason.
@@ -102,8 +117,11 @@ func (r *Request) rules() (rules []string) {
 // record returns the record of the request, without what was removed.
 func (r *Request) record() Record {
 	rec := Record{Number: r.Number, Time: r.Time, Who: r.Who, Reason: r.Reason, Digest: r.Digest, Hosts: r.Hosts,
-		PLDs: r.PLDs, URLs: r.URLs, Hidden: r.Hide}
-	if !r.Hide {
+		PLDs: r.PLDs, URLs: r.URLs, Hidden: r.Hide, Order: r.Order}
+	switch {
+	case r.Order != "": // whoever has carried it out gives it to nodes that were away
+		rec.Targets = r.Targets
+	case !r.Hide:
 		rec.Targets = r.Targets[:min(len(r.Targets), MaxNamed)]
 	}
 	return rec
@@ -144,6 +162,22 @@ func Requests(set disk.Set) (all []Request, _ error) {
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// Ordered returns the requests that all nodes of a cluster carry out (Request.Order) and that this one has taken: those
+// that wait, and those that are done, as the records have them. It reads as many files as requests were ever made.
+func Ordered(set disk.Set) (all []Request, _ error) {
+	waiting, err := Requests(set)
+	if err != nil {
+		return nil, err
+	}
+	done, err := Records(set)
+	for i := range done {
+		d := &done[i]
+		all = append(all, Request{Number: d.Number, Time: d.Time, Who: d.Who, Reason: d.Reason, Digest: d.Digest,
+			Hosts: d.Hosts, PLDs: d.PLDs, URLs: d.URLs, Targets: d.Targets, Order: d.Order})
+	}
+	return slices.DeleteFunc(append(all, waiting...), func(r Request) bool { return r.Order == "" }), err
 }
 
 // Interrupted reports whether an erasure of the crawl in some directories is unfinished; false if there is no crawl.

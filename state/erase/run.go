@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
@@ -480,17 +481,20 @@ func (x *run) withRules(fn func(j *changes.Journal, c changes.Change) error) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
-	has := map[string]bool{}
+	has, ordered := map[string]bool{}, j.Settings().Orders
 	for _, rule := range j.Settings().Blocked {
 		has[rule] = true
 	}
-	c := changes.Change{Op: changes.OpBlock, Who: "erase"}
+	c := changes.Change{Op: changes.OpBlock, Who: "erase", Stamp: x.orderStamp()}
+	if len(ordered)+len(x.t.Names) > cluster.MaxOrders {
+		c.Stamp = 0
+	}
 	for _, rule := range x.t.Names {
 		if x.j.Hidden {
 			kind, name, _ := strings.Cut(strings.TrimPrefix(rule, "- "), " ")
 			rule = "- " + kind + " " + scope.Digest([]byte(name))
 		}
-		if !has[rule] {
+		if !has[rule] || c.Stamp != 0 && ordered[rule].Stamp == 0 {
 			c.Rules = append(c.Rules, rule)
 		}
 	}
@@ -501,6 +505,18 @@ func (x *run) withRules(fn func(j *changes.Journal, c changes.Change) error) (er
 		c.Rule, c.Rules = c.Rules[0], nil
 	}
 	return fn(j, c)
+}
+
+// orderStamp returns the Stamp of the rules if all nodes of a cluster carry out the requests, else 0.
+func (x *run) orderStamp() (stamp int64) {
+	for i := range x.j.Requests {
+		r := &x.j.Requests[i]
+		if r.Order == "" {
+			return 0
+		}
+		stamp = max(stamp, r.Time.UnixMilli())
+	}
+	return stamp
 }
 
 // warcState returns the state of the WARC files.

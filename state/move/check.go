@@ -131,9 +131,15 @@ func (n *node) check() error {
 	if err != nil {
 		return err
 	}
-	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
-		return refuse("the operator has set host delays, budgets of PLDs or a blacklist on this node, and " +
-			"these do not move: remove them, and set them again after the move")
+	alone := 0 // rules of a blacklist that this node alone has: all others have those of orders, or get them
+	for _, rule := range set.Blocked {
+		if set.Orders[rule].Stamp == 0 {
+			alone++
+		}
+	}
+	if len(set.HostDelays)+len(set.Budgets)+alone > 0 {
+		return refuse("the operator has set host delays, budgets of PLDs or a blacklist on this node alone, " +
+			"and these do not move: remove them, and set them again after the move")
 	}
 	return nil
 }

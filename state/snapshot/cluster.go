@@ -17,6 +17,14 @@ type Cluster struct {
 	PagesLeft   int64     // of the node's part of Options.MaxPages; 0 without
 	Pairs       []Pair    // one for each other node
 	Leases      Leases
+	Orders      Orders
+}
+
+// Orders are those that all nodes carry out (cluster.Order).
+type Orders struct {
+	Taken   int    // of the whole crawl
+	Waiting int    // of other nodes, which this one could not carry out
+	Why     string // why one of them waits
 }
 
 // Leases are those of networks that several nodes may visit.
