@@ -29,6 +29,14 @@ type NodeOf struct {
 	Node   int    `json:"node"`
 	Nodes  int    `json:"nodes"`
 	Broker Broker `json:"broker"`
+	Orders Orders `json:"orders" doc:"Orders to all nodes: blocked and unblocked rules, erasures."`
+}
+
+// Orders are orders to all nodes of a cluster.
+type Orders struct {
+	Done    int    `json:"done" doc:"Orders that the node has carried out, or that wait for its next stop."`
+	Waiting int    `json:"waiting" doc:"Orders of other nodes that it could not carry out yet."`
+	Why     string `json:"why,omitempty" doc:"Why one of them waits."`
 }
 
 // Cluster is the state of all nodes of a cluster, as this node sees it.
@@ -73,7 +81,8 @@ func nodeOf(s *crawl.Snapshot) *NodeOf {
 	if c.Nodes == 0 {
 		return nil
 	}
-	return &NodeOf{c.Node, c.Nodes, Broker{c.Connected, c.Since.UTC(), c.Connects}}
+	return &NodeOf{c.Node, c.Nodes, Broker{c.Connected, c.Since.UTC(), c.Connects},
+		Orders{c.Orders.Taken, c.Orders.Waiting, c.Orders.Why}}
 }
 
 // clusterLine describes in a line of text how a node of a cluster sees the others.

@@ -19,11 +19,12 @@ func (s *Server) erase(r *http.Request) (any, error) {
 		src.List = strings.NewReader(in.List)
 	}
 	req, err := s.opt.Control.Erase(r.Context(), &erase.Ask{Who: who(r), Reason: in.Reason, Hide: in.Hide,
-		Later: in.Later, Source: src})
+		Later: in.Later, Source: src, Order: r.URL.Query().Get("order")})
 	if err != nil {
 		return nil, err
 	}
-	return EraseTaken{req.Number, req.Digest, req.Hosts, req.PLDs, req.URLs}, nil
+	return EraseTaken{req.Number, req.Digest, req.Hosts, req.PLDs, req.URLs,
+		Everywhere{req.Order != "", req.Alone}}, nil
 }
 
 // erasures lists the requests. It reads files, as many as requests were ever made.
@@ -39,12 +40,14 @@ func (s *Server) erasures() (any, error) {
 	out := EraseReport{Waiting: []EraseRow{}, Done: []EraseRow{}}
 	for i := range waiting {
 		w := &waiting[i]
-		out.Waiting = append(out.Waiting, EraseRow{EraseTaken: EraseTaken{w.Number, w.Digest, w.Hosts, w.PLDs, w.URLs},
+		out.Waiting = append(out.Waiting, EraseRow{EraseTaken: EraseTaken{w.Number, w.Digest, w.Hosts, w.PLDs, w.URLs,
+			Everywhere{Everywhere: w.Order != ""}},
 			Time: w.Time, Later: w.Later, Error: w.Error})
 	}
 	for i := range done {
 		d := &done[i]
-		out.Done = append(out.Done, EraseRow{EraseTaken: EraseTaken{d.Number, d.Digest, d.Hosts, d.PLDs, d.URLs},
+		out.Done = append(out.Done, EraseRow{EraseTaken: EraseTaken{d.Number, d.Digest, d.Hosts, d.PLDs, d.URLs,
+			Everywhere{Everywhere: d.Order != ""}},
 			Time: d.Time, Ended: d.Ended, Captures: d.Erased.Captures, With: d.With})
 	}
 	return out, nil

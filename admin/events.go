@@ -84,7 +84,7 @@ func (s *Server) sendNews(send func(string, any) bool, seen, lastChange *int64) 
 	for i := len(list) - 1; i >= 0; i-- {
 		if c := list[i]; c.Seq > *lastChange {
 			*lastChange = c.Seq
-			if !send("change", Change{c, string(c.Op.Undo())}) {
+			if !send("change", changeOf(&c)) {
 				return false
 			}
 		}

@@ -88,7 +88,12 @@ func (s *Server) make(r *http.Request, c changes.Change) (any, error) {
 	c.Who = who(r)
 	made, err := s.opt.Control.Make(r.Context(), c)
 	made.Seeds = nil
-	return Change{made, string(made.Op.Undo())}, err
+	return changeOf(&made), err
+}
+
+// changeOf returns a change that was made.
+func changeOf(c *changes.Change) Change {
+	return Change{*c, string(c.Op.Undo()), Everywhere{c.Stamp != 0, c.Alone}}
 }
 
 func (s *Server) drain(r *http.Request) (any, error) {
@@ -251,7 +256,7 @@ func (s *Server) enqueue(r *http.Request) (any, error) {
 		return nil, err
 	}
 	made.Seeds = nil
-	out := EnqueueTaken{Accepted: made.Count, URLs: []Enqueued{}, Change: Change{made, ""}}
+	out := EnqueueTaken{Accepted: made.Count, URLs: []Enqueued{}, Change: changeOf(&made)}
 	for _, a := range answers {
 		out.URLs = append(out.URLs, Enqueued{a.Line, a.URL, a.Refused, a.Wait.Seconds(), a.Because})
 	}
@@ -264,7 +269,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 		return nil, err
 	}
 	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Requeue)
-	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept,
+	return Reloaded{changeOf(&made), re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept,
 		re.Replaced}, err
 }
 
@@ -276,7 +281,7 @@ func (s *Server) changes(r *http.Request) (any, error) {
 	list, err := s.opt.Control.Changes(n)
 	out := Changes{Changes: []Change{}}
 	for _, c := range list {
-		out.Changes = append(out.Changes, Change{c, string(c.Op.Undo())})
+		out.Changes = append(out.Changes, changeOf(&c))
 	}
 	return out, err
 }

@@ -94,7 +94,8 @@ var operations = []Operation{
 		Result: EraseReport{}, handle: func(s *Server, _ *http.Request) (any, error) { return s.erasures() }},
 	{Method: "POST", Path: "/api/v1/erase", ID: "erase",
 		Summary: "Erase pages, and never fetch them again. The crawl pauses meanwhile.", Body: Erase{},
-		Result: EraseTaken{}, handle: (*Server).erase},
+		Params: []Param{{Name: "order", Summary: "16 random hexadecimal digits: all nodes of the cluster carry out " +
+			"the request, each once. Without it: this node alone."}}, Result: EraseTaken{}, handle: (*Server).erase},
 	{Method: "POST", Path: "/api/v1/reload", ID: "reload",
 		Summary: "Reload the files of rules, blacklist, sites and trusted PLDs, as on SIGHUP. If a file has an " +
 			"error, nothing changes.", Body: Reload{}, Result: Reloaded{}, handle: (*Server).reload},

@@ -303,6 +303,13 @@ type Changes struct {
 type Change struct {
 	changes.Change
 	Undo string `json:"undo,omitempty" doc:"The kind of change that undoes it."`
+	Everywhere
+}
+
+// Everywhere says whether a change is an order that all nodes of a cluster carry out.
+type Everywhere struct {
+	Everywhere bool   `json:"everywhere,omitempty" doc:"All nodes of the cluster carry it out, once they run."`
+	Alone      string `json:"alone,omitempty" doc:"Why this node of the cluster carries it out alone."`
 }
 
 // Drain switches draining on or off.
@@ -429,6 +436,7 @@ type EraseTaken struct {
 	Hosts  int64  `json:"hosts"`
 	PLDs   int64  `json:"plds"`
 	URLs   int64  `json:"urls"`
+	Everywhere
 }
 
 // EraseReport lists requests to erase pages, without targets and reasons.

@@ -34,7 +34,7 @@ type Order struct {
 
 // Bounds of orders. Together they take an eighth of the bucket of a crawl at most: marks need the rest.
 const (
-	MaxOrders      = 10_000    // rules and requests, of the whole crawl; further ones are carried out where they are given
+	MaxOrders      = 10_000    // rules and requests of a crawl; further ones are carried out where they are given
 	MaxOrdersBytes = 8 << 20   // of their values, for the same reason
 	MaxOrderBytes  = 768 << 10 // a value
 	OrderIDBytes   = 16

@@ -211,7 +211,29 @@ func (r *report) print(out io.Writer) error {
 				human.Counted(st.Refused, "message or mark", "messages and marks"))
 		}
 	}
+	r.printOrders(out)
 	return nil
+}
+
+// printOrders names the nodes that have not carried out all orders to all nodes.
+func (r *report) printOrders(out io.Writer) {
+	all := 0
+	for _, st := range r.Nodes {
+		if st != nil {
+			all = max(all, st.Orders)
+		}
+	}
+	for node, st := range r.Nodes {
+		if st == nil || st.Orders == all && st.OrdersWaiting == 0 || r.goneText(node) != "" {
+			continue
+		}
+		why := ""
+		if st.OrderWhy != "" {
+			why = ": " + term.PlainText(st.OrderWhy)
+		}
+		fmt.Fprintf(out, "Node %d has carried out %d of %s to all nodes%s.\n", node, st.Orders,
+			human.Counted(all, "order", "orders"), why)
+	}
 }
 
 // printNodes prints a row for each node, and their sums. trend, if it is not nil, draws the speed of a node.

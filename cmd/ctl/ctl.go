@@ -50,6 +50,10 @@ type Where struct {
 	URL       string   `name:"url" placeholder:"URL"`
 	TokenFile string   `placeholder:"FILE"`
 	JSON      bool     `name:"json"`
+
+	several bool // the node is one of --nodes
+	// Changes of a command, and those of them that all nodes of a cluster carry out.
+	changes, everywhere int
 }
 
 // Command is the table of ctl's commands.
@@ -154,6 +158,17 @@ func call(a *term.App, w *Where, method, path string, body any, print func(json.
 	if err != nil {
 		return w.classify(err)
 	}
+	var order admin.Everywhere
+	if method != http.MethodGet {
+		_ = json.Unmarshal(answer, &order) // some answers have none
+		w.changes++
+	}
+	if order.Everywhere {
+		w.everywhere++
+	}
+	if order.Alone != "" {
+		fmt.Fprintln(a.Stderr, "the other nodes of the cluster do not get this order: "+order.Alone)
+	}
 	if w.JSON {
 		var out bytes.Buffer
 		if err := json.Indent(&out, answer, "", "  "); err != nil {
@@ -162,7 +177,11 @@ func call(a *term.App, w *Where, method, path string, body any, print func(json.
 		_, err := fmt.Fprintln(a.Stdout, out.String())
 		return err
 	}
-	return print(answer)
+	if err := print(answer); err != nil || !order.Everywhere || w.several {
+		return err
+	}
+	_, err = fmt.Fprintln(a.Stdout, "all nodes of the cluster carry it out, each as soon as it runs")
+	return err
 }
 
 // classify gives an error of the server its exit code, and says of a stopped crawl how it ended.

@@ -1,6 +1,8 @@
 package ctl
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +26,16 @@ type eraseCmd struct {
 	Hide   bool
 	Later  bool
 	Report bool
+
+	order string // random: each node of a cluster carries the request out once, whoever gives it to it
+}
+
+// AfterApply makes the number of the order.
+func (c *eraseCmd) AfterApply() error {
+	var id [6]byte          // 12 digits; the number of a part of the list follows
+	_, _ = rand.Read(id[:]) // never fails
+	c.order = hex.EncodeToString(id[:])
+	return nil
 }
 
 const (
@@ -48,7 +60,7 @@ func (c eraseCmd) Run(a *term.App, w *Where) error {
 		if i == 0 {
 			in.Hosts, in.PLDs, in.URLs = c.Host, c.PLD, c.Page
 		}
-		if err := c.send(a, w, &in); err != nil {
+		if err := c.send(a, w, fmt.Sprintf("%s%04x", c.order, i), &in); err != nil {
 			return err
 		}
 	}
@@ -92,9 +104,9 @@ func (c eraseCmd) lists(a *term.App) (parts []string, err error) {
 const maxListBytes = 64 << 20
 
 // send sends a request, when the crawl is not busy erasing.
-func (c eraseCmd) send(a *term.App, w *Where, in *admin.Erase) error {
+func (c eraseCmd) send(a *term.App, w *Where, order string, in *admin.Erase) error {
 	for try := 0; ; try++ {
-		err := call(a, w, http.MethodPost, "/api/v1/erase", in, func(answer json.RawMessage) error {
+		err := call(a, w, http.MethodPost, "/api/v1/erase?order="+order, in, func(answer json.RawMessage) error {
 			var taken admin.EraseTaken
 			if err := json.Unmarshal(answer, &taken); err != nil {
 				return err

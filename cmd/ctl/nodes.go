@@ -154,12 +154,33 @@ func (c *Command) Several(a *term.App, run func(a *term.App, binds ...any) error
 	if g.broken != nil {
 		return g.broken
 	}
-	text := fmt.Sprintf("done on %d of %s", len(list)-len(g.failed), human.Counted(len(list), "node", "nodes"))
-	if len(g.failed) > 0 {
-		slices.Sort(g.failed)
-		return &term.Ended{Code: g.worst, Why: text + ", not on " + strings.Join(g.failed, ", ")}
+	return g.conclude(len(list))
+}
+
+// conclude says on how many of some nodes the command is done. A node that is away gets an order that all nodes of the
+// cluster carry out when it is back, so this is no failure.
+func (g *gang) conclude(nodes int) error {
+	slices.Sort(g.away)
+	text := fmt.Sprintf("done on %d of %s", nodes-len(g.failed)-len(g.away), human.Counted(nodes, "node", "nodes"))
+	if !g.everywhere && len(g.away) > 0 {
+		g.worst = max(g.worst, term.ExitDirectory)
+		g.failed, g.away = append(g.failed, g.away...), nil
 	}
-	_, err = fmt.Fprintln(a.Stderr, text)
+	slices.Sort(g.failed)
+	if len(g.failed) > 0 {
+		text += ", not on " + strings.Join(g.failed, ", ")
+	}
+	switch len(g.away) {
+	case 0:
+	case 1:
+		text += "; " + g.away[0] + " gets it when it is back"
+	default:
+		text += "; " + strings.Join(g.away, ", ") + " get it when they are back"
+	}
+	if len(g.failed) > 0 {
+		return &term.Ended{Code: g.worst, Why: text}
+	}
+	_, err := fmt.Fprintln(g.app.Stderr, text)
 	return err
 }
 
@@ -174,6 +195,10 @@ type gang struct {
 	worst  int        // exit code
 	failed []string
 	broken error // of output: a full disk, a closed pipe
+	// away are the nodes without a running crawl. everywhere: another node has taken the complete command as orders to
+	// all nodes of the cluster.
+	away       []string
+	everywhere bool
 }
 
 // ask runs the command on a node, and prints its output when it has ended.
@@ -182,12 +207,17 @@ func (g *gang) ask(t *target) {
 	a := *g.app
 	a.Stdin, a.Stdout, a.Stderr = &sharedInput{g: g}, &out, &said
 	w := t.Where
-	w.JSON = g.json
+	w.JSON, w.several = g.json, true
 	err := g.run(&a, &w)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	code := a.Fail(err)
-	if code != term.ExitDone {
+	switch {
+	case code == term.ExitDone:
+		g.everywhere = g.everywhere || w.everywhere > 0 && w.everywhere == w.changes
+	case code == term.ExitDirectory && w.changes == 0:
+		g.away = append(g.away, t.name)
+	default:
 		g.worst = max(g.worst, code)
 		g.failed = append(g.failed, t.name)
 	}

@@ -94,6 +94,49 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// TestNodesOrder: a node that is away gets an order that another node has taken for all, so the command succeeds. All
+// nodes get a request to erase under one name. If one node takes the order alone, it is as any other command.
+func TestNodesOrder(t *testing.T) {
+	for _, test := range []struct {
+		taken, other admin.Everywhere
+		code         int
+		want         string
+	}{
+		{admin.Everywhere{Everywhere: true}, admin.Everywhere{Everywhere: true}, term.ExitDone,
+			"done on 2 of 4 nodes; away, gone get it when they are back"},
+		{admin.Everywhere{Alone: "no room"}, admin.Everywhere{Alone: "no room"}, term.ExitDirectory,
+			"drumbeat: done on 2 of 4 nodes, not on away, gone"},
+	} {
+		a := newFake(t, map[string]any{"POST /api/v1/erase": admin.EraseTaken{Everywhere: test.taken}})
+		b := newFake(t, map[string]any{"POST /api/v1/erase": admin.EraseTaken{Everywhere: test.other}})
+		file := nodesFile(t, "a "+a.dir, "b "+b.dir, "gone ./nothing", "away http://127.0.0.1:1")
+		_, said := cmdtest.WantExit[commands](t, test.code, "", "ctl", "--nodes", file, "erase", "--host", "a.example",
+			"--reason", "x")
+		if lines := linesOf(said); !slices.Contains(lines, test.want) ||
+			slices.Contains(lines, "a: the other nodes of the cluster do not get this order: no room") !=
+				(test.taken.Alone != "") {
+			t.Errorf("%q", lines)
+		}
+		if x, y := a.requests(), b.requests(); len(x) != 1 || !slices.Equal(x, y) ||
+			!strings.Contains(x[0], "/api/v1/erase?order=") {
+			t.Errorf("%q, %q", x, y)
+		}
+	}
+	taken := admin.Change{Everywhere: admin.Everywhere{Everywhere: true}}
+	a := newFake(t, map[string]any{"POST /api/v1/blocks": taken})
+	b := newFake(t, nil)
+	file := nodesFile(t, "a "+a.dir, "b "+b.dir, "gone ./nothing")
+	if _, said := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--nodes", file, "block",
+		"host", "x.example", "y.example"); !strings.Contains(said,
+		"done on 1 of 3 nodes, not on b; gone gets it when it is back") {
+		t.Errorf("%q", said)
+	}
+	if out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", a.dir, "block", "host",
+		"x.example"); !strings.Contains(out, "all nodes of the cluster carry it out") {
+		t.Errorf("%q", out)
+	}
+}
+
 // TestNodesFile: a bad line is named, and then no node is asked.
 func TestNodesFile(t *testing.T) {
 	f := newFake(t, nil)

@@ -101,13 +101,31 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
 	}
-	if e := s.Erasures; e != nil && e.Since.IsZero() { // otherwise health says it
+	printErase(row, s.Erasures)
+	printOrders(row, s.Cluster)
+}
+
+// printErase prints the requests to erase pages that wait.
+func printErase(row func(name, format string, args ...any), e *admin.Erasures) {
+	if e != nil && e.Since.IsZero() { // otherwise health says it
 		text := human.Counted(e.Waiting, "request to erase pages waits", "requests to erase pages wait")
 		if e.Refused > 0 {
 			text += fmt.Sprintf("; %d could not be carried out: %s", e.Refused, e.Why)
 		}
 		row("erase", "%s", text)
 	}
+}
+
+// printOrders prints the orders to all nodes of a cluster.
+func printOrders(row func(name, format string, args ...any), c *admin.NodeOf) {
+	if c == nil || c.Orders.Done+c.Orders.Waiting == 0 {
+		return
+	}
+	text := human.Counted(c.Orders.Done, "order", "orders") + " to all nodes carried out"
+	if c.Orders.Waiting > 0 {
+		text += fmt.Sprintf("; %d could not be carried out yet: %s", c.Orders.Waiting, c.Orders.Why)
+	}
+	row("cluster", "%s", text)
 }
 
 // printSaved prints what is safe: the last checkpoint, and the newest backup.

@@ -12,6 +12,7 @@
 //   - intake: messages of other nodes, and the quarantine of unreadable ones.
 //   - tables: the table of owners while it changes, and the slots that move here. The table of a run does not change:
 //     the run ends, and the next one has another (Turn).
+//   - orders: those of the operator that all nodes carry out.
 //   - marks: what a durable checkpoint covers, and the marks of others; statuses: figures for people.
 //
 // Leases join the scheduler of package polite with package cluster/lease: the scheduler grants nothing in a

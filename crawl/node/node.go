@@ -16,8 +16,8 @@ import (
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
 // its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "table",
-// "watchtable", "orders", "watchorders", "exchange", "config", "pages", "status" and "watchstatus". All methods are safe for concurrent use
-// after Start, unless they say otherwise.
+// "watchtable", "orders", "watchorders", "exchange", "config", "pages", "status" and "watchstatus". All methods
+// are safe for concurrent use after Start, unless they say otherwise.
 type Node struct {
 	run    *account.Run
 	saved  *state.Saved
@@ -64,8 +64,8 @@ type Others struct {
 	// Config returns the configuration as lines "name: value". It reads the files of rules.
 	Config func() ([]string, error)
 	Look   func() *snapshot.Snapshot
-	// Orders returns the orders of the cluster that this node has taken; TakeOrder takes one of another node. later says
-	// that others follow.
+	// Orders returns the orders of the cluster that this node has taken; TakeOrder takes one of another node. later
+	// says that others follow.
 	Orders    func() []*cluster.Order
 	TakeOrder func(ctx context.Context, o *cluster.Order, later bool) error
 }
@@ -110,8 +110,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, marks: n.marks}
 	n.orders = &orders{run: run, opt: &opt, wake: account.NewSignal(), faults: map[string]string{}}
-	n.statuses = &statuses{orders: n.orders, run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
-		intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
+	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
+		orders: n.orders, intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
 	return n
 }
 

@@ -42,8 +42,8 @@ type atBroker struct {
 const (
 	// ordersAgain is the time after which all orders of the broker are listed again: it may lose some without a sign.
 	ordersAgain = 10 * time.Minute
-	// mostOrders bounds the keys at the broker that a node knows: all nodes may take the last orders at once, and others
-	// may write values that are none.
+	// mostOrders bounds the keys at the broker that a node knows: all nodes may take the last orders at once, and
+	// others may write values that are none.
 	mostOrders = 4 * cluster.MaxOrders
 )
 
@@ -165,7 +165,7 @@ func (s *orders) carryOut(ctx context.Context, due []*cluster.Order) {
 		case err == nil && o.Rule != "":
 			s.opt.Log.Info("an order of the cluster is carried out", "rule", o.Rule, "off", o.Off, "who", o.Who)
 		case err == nil:
-			s.opt.Log.Info("an order of the cluster is taken: pages are erased", "order", o.ID, "who", o.Who)
+			s.opt.Log.Info("an order of the cluster is carried out: pages are erased", "order", o.ID, "who", o.Who)
 		case tell:
 			s.opt.Log.Error("an order of the cluster could not be carried out: trying again every minute",
 				"order", o.Key(), "error", err)

@@ -16,7 +16,6 @@ import (
 // statuses is the status of this node for people, and reads those of the others. Its goroutines are "status" and
 // "watchstatus"; show is safe for concurrent use.
 type statuses struct {
-	orders *orders
 	run    *account.Run
 	opt    *Options
 	gone   *abandoned
@@ -26,6 +25,7 @@ type statuses struct {
 	intake *intake
 	shares *pageShares
 	config *configKeeper
+	orders *orders
 	look   func() *snapshot.Snapshot
 
 	mu       sync.Mutex   // guards progress; taken before the locks of doubts and of outboxes

@@ -27,6 +27,6 @@
 // changes, and the queue of the keys of all URLs that were ever enqueued, 8 bytes each, which audits read.
 //
 // Files: operator.go (changes), reload.go (of files), feed.go (seeds and enqueued URLs), enqueue.go (answers
-// about them), control.go and look.go (Control, the handle on a running crawl), options.go (to whom it
-// reports).
+// about them), erase.go (requests to erase pages), orders.go (orders to all nodes of a cluster), control.go and look.go
+// (Control, the handle on a running crawl), options.go (to whom it reports).
 package operate

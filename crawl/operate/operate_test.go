@@ -41,6 +41,8 @@ type room struct {
 	net     options.Network
 	limits  *limits.Limits
 	badRule error
+	cluster []byte // its secret
+	asked   int    // orders to erase pages so far
 }
 
 func (r *room) PassWait() time.Duration { return 0 }
@@ -59,15 +61,18 @@ func (r *room) ReloadFiles(context.Context, *account.LateLog) (inforce.Reloaded,
 }
 
 // open opens the room at the last checkpoint of w.
-func open(w *roomtest.World) *room {
+func open(w *roomtest.World) *room { return openIn(w, nil) }
+
+// openIn is open for a node of a cluster with a secret.
+func openIn(w *roomtest.World, cluster []byte) *room {
 	w.T.Helper()
-	r := &room{World: w, orders: orders.New()}
+	r := &room{World: w, orders: orders.New(), cluster: cluster}
 	r.net.Connections = roomtest.Connections
 	r.limits = limits.New(limits.Options{Network: &r.net, Control: true, Changed: func() {}})
 	r.limits.Open()
 	w.Heaps = polite.New(polite.Options{HostDelay: time.Second, HostDelayMin: time.Second}, time.Now())
 	r.o = operate.New(w.Run, w.Saved, operate.Options{Log: w.Log, Links: w.Links, Sites: w.Sites,
-		MaxOrders: orders.Max})
+		MaxOrders: orders.Max, Cluster: r.cluster})
 	note := func(what string) func() { return func() { r.did = append(r.did, what) } }
 	works := func(what string) func() error { return func() error { note(what)(); return nil } }
 	r.o.Wire(operate.Others{Heaps: func() *polite.Scheduler { return w.Heaps }, Check: r, Limits: r.limits,
@@ -88,7 +93,8 @@ func open(w *roomtest.World) *room {
 			Placed: func() int64 { return 7 }},
 		Orders: operate.Orders{Room: r.orders.Room, Begin: r.orders.Begin, Ahead: r.orders.Ahead},
 		Pause:  func(on bool) { r.paused = on }, Drain: func(on bool) { r.drains = on },
-		Drains: func() bool { return r.drains }, Quiet: func() bool { return r.quiet }, Stop: note("stop")})
+		Drains: func() bool { return r.drains }, Quiet: func() bool { return r.quiet }, Stop: note("stop"),
+		MayErase: func() error { return nil }, Rest: note("rest"), Ordered: note("ordered")})
 	if err := r.o.OpenJournal(w.Saved.Manifest); err != nil {
 		w.T.Fatal(err)
 	}
@@ -104,7 +110,7 @@ func open(w *roomtest.World) *room {
 func (r *room) again() *room {
 	r.T.Helper()
 	_ = r.o.Close()
-	return open(r.Cut())
+	return openIn(r.Cut(), r.cluster)
 }
 
 // make makes a change that must be accepted.

@@ -10,7 +10,6 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
-	"drumbeat/internal/human"
 	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 )
@@ -72,8 +71,8 @@ func (o *Operator) roomForOrder(n int) string {
 	if len(rules)+len(o.ordered) < cluster.MaxOrders && n <= cluster.MaxOrdersBytes {
 		return ""
 	}
-	return fmt.Sprintf("the cluster keeps at most %d orders of %s", cluster.MaxOrders,
-		human.Bytes(cluster.MaxOrdersBytes))
+	return fmt.Sprintf("the cluster keeps at most %d orders of %d MiB", cluster.MaxOrders,
+		cluster.MaxOrdersBytes>>20)
 }
 
 // stamp makes a change of the blacklist an order to all nodes of a cluster. It reports whether that order was carried
@@ -88,7 +87,7 @@ func (o *Operator) stamp(c *changes.Change) (done bool) {
 	switch {
 	case c.Stamp != 0: // of another node
 		return known.Stamp >= c.Stamp
-	case is && known.Off == off && blocks != off: // the operator gives it to several nodes, and this one has it from them
+	case is && known.Off == off && blocks != off: // the operator gives it to several nodes
 		c.Stamp, c.Who, c.Time = known.Stamp, known.Who, time.UnixMilli(known.Stamp).UTC()
 		return true
 	case off && !blocks:
@@ -115,7 +114,7 @@ func (o *Operator) orderErasure(r *erase.Request, ask *erase.Ask) {
 	case r.Hide:
 		r.Alone = "the broker and the records of the other nodes would name the hidden targets"
 	case errors.Is(err, cluster.ErrTooLarge):
-		r.Alone = fmt.Sprintf("the list has more than %s", human.Bytes(cluster.MaxOrderBytes))
+		r.Alone = fmt.Sprintf("the list has more than %d KiB", cluster.MaxOrderBytes>>10)
 	case err != nil:
 		r.Alone = err.Error()
 	default:

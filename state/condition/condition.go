@@ -284,6 +284,11 @@ func (v *view) parts() {
 			"%s not carried out, and waits for the next stop: %s", human.Counted(e.Refused,
 				"request to erase pages was", "requests to erase pages were"), e.Why)
 	}
+	if o := &v.Cluster.Orders; o.Waiting > 0 {
+		v.add(Warn, Working, "operator", "drumbeat ctl status",
+			"%s of the cluster not carried out here, and tried again every minute: %s",
+			human.Counted(o.Waiting, "order is", "orders are"), o.Why)
+	}
 	v.backup()
 	if u := &v.Uploads; u.Failing != "" {
 		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",

@@ -127,6 +127,11 @@ func (n *node) check() error {
 	if !n.gives {
 		return nil
 	}
+	return n.checkChanges(refuse)
+}
+
+// checkChanges refuses a node that gives slots while it alone has settings of the operator.
+func (n *node) checkChanges(refuse func(format string, args ...any) error) error {
 	set, err := changes.Read(n.saved.Set.FS, n.saved.Set.Path(0, state.ChangesName))
 	if err != nil {
 		return err
