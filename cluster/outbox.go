@@ -41,6 +41,7 @@ type Outbox struct {
 	whole     Totals     // of those in whole messages
 	gone      Totals     // that the receiver has made durable
 	taken     uint64     // number of the last message that the receiver has made durable
+	passed    Totals     // of gone: passed on, because the receiver takes part no more
 	dropped   Totals     // dropped because the receiver was abandoned
 	abandoned bool       // records are counted and dropped
 }
@@ -68,6 +69,7 @@ type OutboxState struct {
 	Out       Totals       `json:"out"`
 	Whole     Totals       `json:"whole"`
 	Gone      Totals       `json:"gone"`
+	PassedOn  Totals       `json:"passed_on,omitzero"` // of Gone: to others, because the receiver takes part no more
 	Dropped   Totals       `json:"dropped,omitzero"`
 	Abandoned bool         `json:"given_up,omitempty"` // the receiver was abandoned: the outbox stays empty
 }
@@ -97,7 +99,7 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	}
 	o.version, o.last, o.durable, o.taken = st.Version, st.Last, st.Last, st.Taken
 	o.out, o.whole, o.gone = st.Out, st.Whole, st.Gone
-	o.dropped, o.abandoned = st.Dropped, st.Abandoned
+	o.passed, o.dropped, o.abandoned = st.PassedOn, st.Dropped, st.Abandoned
 	return o, nil
 }
 
@@ -314,6 +316,46 @@ func (o *Outbox) Resent() error {
 	return nil
 }
 
+// Order restores the order of the messages that were published, if a crash interrupted a resend. Each step is one
+// transaction.
+func (o *Outbox) Order(transact func(f func() error) error) error {
+	for range o.Figures().Sent {
+		_, number, ok, err := o.Oldest()
+		if err != nil || !ok || number == o.Figures().TakenNumber+1 {
+			return err
+		}
+		if err := transact(o.Resent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// First returns the oldest message, published or not, of an outbox in Order; ok is false if there is none. The message
+// is valid until PassOn.
+func (o *Outbox) First() (msg []byte, ok bool, err error) {
+	if msg, ok, err = o.sent.Peek(); err != nil || ok {
+		return msg, ok, err
+	}
+	return o.pending.Peek()
+}
+
+// PassOn drops the message returned by First, of header h: its receiver takes part no more, and the caller puts its
+// records into other outboxes and stores in the same transaction.
+func (o *Outbox) PassOn(h *Header) {
+	q := o.sent
+	if n, _ := q.Len(); n == 0 {
+		q = o.pending
+	}
+	q.Advance()
+	part := h.After
+	part.Sub(h.Before)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone, o.taken = h.After, h.Number
+	o.passed.Add(part)
+}
+
 func (o *Outbox) peek(q *queue.Queue, durable uint64) (msg []byte, number uint64, ok bool, err error) {
 	msg, ok, err = q.Peek()
 	if err != nil || !ok {
@@ -374,6 +416,7 @@ func (o *Outbox) Durable() uint64 {
 // OutboxFigures are figures about an outbox.
 type OutboxFigures struct {
 	Added, Gone Totals // all records, and those that the receiver has made durable
+	PassedOn    Totals // of Gone: records passed on to others instead
 	Dropped     Totals // records dropped because the receiver was abandoned
 	Last        uint64 // number of the last whole message
 	Durable     uint64 // of the last message that may be published
@@ -395,8 +438,8 @@ func (o *Outbox) Figures() OutboxFigures {
 	sent, sentBytes := o.sent.Len()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return OutboxFigures{Added: o.out, Gone: o.gone, Dropped: o.dropped, Last: o.last, Durable: o.durable,
-		TakenNumber: o.taken, Unpublished: pending, Sent: sent,
+	return OutboxFigures{Added: o.out, Gone: o.gone, PassedOn: o.passed, Dropped: o.dropped, Last: o.last,
+		Durable: o.durable, TakenNumber: o.taken, Unpublished: pending, Sent: sent,
 		Bytes: pendingBytes + sentBytes + int64(len(o.open)), OpenBytes: int64(len(o.open))}
 }
 
@@ -413,8 +456,8 @@ func (o *Outbox) Freeze() *OutboxFrozen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
-		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped,
-			Abandoned: o.abandoned}}
+		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, PassedOn: o.passed,
+			Dropped: o.dropped, Abandoned: o.abandoned}}
 	if o.version > FirstVersion {
 		f.st.Version = o.version
 	}

@@ -205,6 +205,65 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
+// TestPassOn: the records for a node that takes part no more leave its outbox in order, published or not, and after an
+// interrupted resend, and each checkpoint between them has the rest.
+func TestPassOn(t *testing.T) {
+	t.Parallel()
+	b := newBox(t, memfs.New(1))
+	var got received
+	var d Decoder
+	var want []string
+	for n := range 12 {
+		link := fmt.Sprintf("link %d", n)
+		must(t, b.AddLink(keyOf(link), []byte(link)))
+		must(t, b.AddEdge([]byte("a.example"), []byte(link)))
+		want = append(want, link)
+		if n < 11 { // the last one is in the open message
+			b.save(true)
+		}
+		if n < 6 {
+			_, _, _, err := b.Next()
+			must(t, err)
+			must(t, b.Published())
+		}
+	}
+	for range 2 {
+		_, _, _, err := b.Oldest()
+		must(t, err)
+		must(t, b.Resent())
+	}
+	b.save(false)
+	b.crash()
+	must(t, b.Order(func(f func() error) error { return f() }))
+	must(t, b.Flush())
+	for n := range len(want) {
+		msg, ok, err := b.First()
+		must(t, err)
+		if !ok {
+			t.Fatalf("%d messages of %d", n, len(want))
+		}
+		h, err := ReadHeader(msg)
+		must(t, err)
+		must(t, d.Records(msg, &h, &got))
+		b.PassOn(&h)
+		b.save(false)
+		b.crash()
+		found, err := ScanOutbox(OutboxScan{Set: b.set(), Name: "outbox/1", To: 1, State: b.st,
+			LinkKey: func(rec []byte) (uint64, error) { return keyOf(string(rec)), nil }})
+		must(t, err)
+		f := b.Figures()
+		if left := int64(len(want) - n - 1); found.Files.Links.N != left || f.Waiting() != 2*left {
+			t.Errorf("after message %d: %+v, %+v", n+1, found.Files, f)
+		}
+	}
+	if _, ok, err := b.First(); ok || err != nil || !slices.Equal(got.links, want) || len(got.edges) != len(want) {
+		t.Errorf("%v, %v; links %q", ok, err, got.links)
+	}
+	if dropped, f := b.Abandon(), b.Figures(); dropped != (Totals{}) || f.PassedOn != f.Added {
+		t.Errorf("dropped %+v; %+v", dropped, f)
+	}
+}
+
 // TestSetBack: a node that was set back to an older copy is noticed on both sides.
 func TestSetBack(t *testing.T) {
 	t.Parallel()

@@ -225,7 +225,7 @@ func (p *Publisher) drop() (dropped bool, _ error) {
 	if t.Number <= before {
 		return false, nil
 	}
-	if err := p.order(); err != nil {
+	if err := p.Outbox.Order(p.Transact); err != nil {
 		return false, err
 	}
 	for all := false; !all; {
@@ -255,25 +255,11 @@ func (p *Publisher) drop() (dropped bool, _ error) {
 	return true, nil
 }
 
-// order restores the order of the messages that were published, if a crash interrupted a resend.
-func (p *Publisher) order() error {
-	for range p.Outbox.Figures().Sent {
-		_, number, ok, err := p.Outbox.Oldest()
-		if err != nil || !ok || number == p.Outbox.Figures().TakenNumber+1 {
-			return err
-		}
-		if err := p.Transact(p.Outbox.Resent); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // resendAll resends all published messages that the receiver has not made durable.
 func (p *Publisher) resendAll(ctx context.Context) (more bool, err error) {
 	p.land() // the queue sent has all of them
 	p.unread = 0
-	if err := p.order(); err != nil {
+	if err := p.Outbox.Order(p.Transact); err != nil {
 		return false, err
 	}
 	n := p.Outbox.Figures().Sent

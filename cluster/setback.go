@@ -63,6 +63,7 @@ func (m *Mark) CheckOwn(incarnation, checkpoint uint64) error {
 // Sent is a sender's account of its messages to one receiver.
 type Sent struct {
 	Out, Gone  Totals
+	PassedOn   Totals // of Gone: to others, because the receiver takes part no more
 	Dropped    Totals // because the receiver was abandoned
 	Abandoned  bool
 	Last       uint64   // number of the last whole message

@@ -371,6 +371,13 @@ func TestForget(t *testing.T) {
 		}
 		kill()
 		c.change(ctx, cluster.ChangeForget, before, next, 2)
+		for node := range 2 {
+			c.has(ctx, node, 1)
+		}
+		last, err := next.Give(0, half(next, 0, 1)) // slots still move between the others
+		must(t, err)
+		c.change(ctx, cluster.ChangeGive, next, last, 0)
+		next = last
 		wg.Wait()
 		for node := range 2 {
 			if errs[node] != nil || results[node].Stop != StopDone {

@@ -48,8 +48,16 @@ func TestTransact(t *testing.T) {
 		r.Accounts.Counter(state.CountPages) != 2 {
 		t.Errorf("accounts %+v", a)
 	}
-	if err := r.Transact(func(tx *Tx) error { tx.Nothing = true; return nil }); err != nil || r.Changes() != 1 {
-		t.Errorf("nothing changed: error %v, %d changes", err, r.Changes())
+	for line := range 2 {
+		if err := r.Transact(func(tx *Tx) error {
+			tx.Nothing = true
+			if line == 0 {
+				tx.Late.Add(func(string, ...any) { told++ }, "another line, of no other transaction")
+			}
+			return nil
+		}); err != nil || r.Changes() != 1 || told != 2 {
+			t.Errorf("nothing changed: error %v, %d changes, %d lines", err, r.Changes(), told)
+		}
 	}
 	bad := errors.New("disk")
 	running, cut := r.Begin(t.Context())

@@ -36,7 +36,7 @@ func (r *Run) TransactQuietly(f func(tx *Tx) error) (late LateLog, _ error) {
 		r.Fail(err)
 		return nil, err
 	}
-	late = tx.Late
+	late, tx.Late = tx.Late, nil
 	r.Accounts.Apply(tx)
 	for _, s := range tx.wakes {
 		s.Raise()

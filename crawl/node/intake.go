@@ -25,6 +25,7 @@ type intake struct {
 	opt       *Options
 	space     *space.Keeper
 	tables    *tables
+	outs      *outboxes
 	doubts    *doubts
 	withdraw  func()                                      // crawlEnd.withdraw
 	takeLinks func(in *admit.Inlet, tx *account.Tx) error // passes records to the stores; part of a transaction
@@ -133,6 +134,9 @@ func (s *intake) readStream(ctx context.Context) error {
 	if err := s.retryQuarantine(); err != nil {
 		return err
 	}
+	if err := s.passOn(ctx); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		connects := e.State().Connects
 		r, err := e.Read(ctx, s.opt.Node, 1)
@@ -186,10 +190,8 @@ const transportRetry = time.Second
 // takeAll takes messages until the reader ends.
 func (s *intake) takeAll(ctx context.Context, r cluster.Reader) error {
 	for {
-		for s.space.Pausing() != "" {
-			if !account.Sleep(ctx, space.Every) {
-				return nil
-			}
+		if !s.awaitSpace(ctx) {
+			return nil
 		}
 		if s.tables.arrived() { // what follows is for the next table
 			<-ctx.Done()
@@ -206,6 +208,16 @@ func (s *intake) takeAll(ctx context.Context, r cluster.Reader) error {
 			return err
 		}
 	}
+}
+
+// awaitSpace waits while the disks are full. It returns false if ctx has ended.
+func (s *intake) awaitSpace(ctx context.Context) bool {
+	for s.space.Pausing() != "" {
+		if !account.Sleep(ctx, space.Every) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // take takes one message. It refuses bytes that no node of this crawl has sent, and messages that disagree

@@ -99,8 +99,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.tables = &tables{run: run, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
 		listed: make(chan struct{}),
 		moves:  make([]int, nodes)}
-	n.intake = &intake{tables: n.tables, run: run, opt: &opt, space: keeper, doubts: n.doubts, withdraw: n.end.withdraw,
-		wakeMark: wakeMark}
+	n.intake = &intake{tables: n.tables, outs: n.outs, run: run, opt: &opt, space: keeper, doubts: n.doubts,
+		withdraw: n.end.withdraw, wakeMark: wakeMark}
 	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,
 		quiet: n.end.quiet, wakeMark: wakeMark}
 	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
@@ -259,7 +259,8 @@ func (n *Node) Freeze() *Moment {
 		return nil
 	}
 	m := &Moment{arrival: n.tables.arriving(), outs: n.outs.counts(), gone: n.outs.goneNumbers(),
-		full: n.shares.full.Load(), idle: n.others.Done() || n.end.quiet()}
+		full: n.shares.full.Load()}
+	m.idle = n.others.Done() && !n.outs.passing() || n.end.quiet()
 	m.intake, m.reading = n.intake.freeze()
 	return m
 }
@@ -298,7 +299,7 @@ func (n *Node) Quiet() bool { return n.On() && n.end.quiet() }
 // AgreeToEnd agrees to the end if all nodes seem idle. The caller holds the transaction lock exclusively, and this
 // node has nothing left to do. It belongs to one goroutine, with Concluded.
 func (n *Node) AgreeToEnd() {
-	if n.On() && !n.tables.changing() {
+	if n.On() && !n.tables.changing() && !n.outs.passing() {
 		n.end.agree(n.intake.in.Taken)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"drumbeat/admit"
@@ -136,30 +137,39 @@ func (b *outboxes) sendOn(in *admit.Inlet, tx *account.Tx) error {
 	return nil
 }
 
-// dropAbandoned empties the outboxes for abandoned nodes. No goroutine of the node runs yet.
+// dropAbandoned empties the outboxes for abandoned nodes. Those for nodes that take part no more are passed on, unless
+// the operator abandons these nodes, too. No goroutine of the node runs yet.
 func (b *outboxes) dropAbandoned() error {
 	for _, node := range b.gone.nodes() {
 		o := b.boxes[node]
-		if o.Abandoned() {
+		if o.Abandoned() || b.gone.hasLeft(node) && !slices.Contains(b.opt.Abandoned, node) {
 			continue
 		}
 		if err := b.run.Transact(func(tx *account.Tx) error {
 			dropped := o.Abandon()
 			tx.Count(state.CountLinksAbandoned, dropped.Links.N)
 			tx.Count(state.CountEdgesAbandoned, dropped.Edges.N)
-			log, text := b.opt.Log.Warn, "a node was abandoned: dropped the records waiting for it; further links "+
-				"to its sites are dropped too"
-			if b.gone.hasLeft(node) {
-				log, text = b.opt.Log.Info, "a node takes part no more, and others have its slots: dropped the "+
-					"records waiting for it"
-			}
-			tx.Late.Add(log, text, "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
+			tx.Late.Add(b.opt.Log.Warn, "a node was abandoned: dropped the records waiting for it; further links "+
+				"to its sites are dropped too", "node", node, "links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// passes reports whether the records for a node are passed on to others, because it takes part no more.
+func (b *outboxes) passes(node int) bool { return b.gone.hasLeft(node) && !b.boxes[node].Abandoned() }
+
+// passing reports whether records wait to be passed on, so that the crawl cannot be over.
+func (b *outboxes) passing() bool {
+	for node := range b.boxes {
+		if b.passes(node) {
+			return true
+		}
+	}
+	return false
 }
 
 // waiting returns how many records another node has not yet made durable.

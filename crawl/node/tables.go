@@ -235,6 +235,8 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 	switch {
 	case next == nil || next.Moves < own.Moves() || next.Moves == own.Moves() && table.Sum() == own.Sum():
 		return nil, nil
+	case next.Moves > own.Moves() && table.HasDeparted(t.opt.Node): // the table may have changed again since
+		return &Turn{Change: next, Table: table}, nil
 	case next.Moves == own.Moves(), next.Moves == own.Moves()+1 && next.Before != own.Sum():
 		return nil, fmt.Errorf("crawl: two changes of the table of owners were made at once: the cluster has another "+
 			"change %d: %w", next.Moves, state.ErrIncompatible)

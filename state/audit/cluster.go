@@ -62,9 +62,10 @@ type ClusterReport struct {
 	Out, Taken, Above cluster.Totals
 	// Records dropped for abandoned nodes. Out includes them; Taken includes the records these nodes had
 	// taken, by their senders' count.
-	Dropped cluster.Totals
-	Lost    cluster.Totals // of Taken, the records that a set-back receiver lost, by its resync
-	Pairs   int
+	Dropped  cluster.Totals
+	PassedOn cluster.Totals // records for nodes that take part no more, sent to others instead: Out has them twice
+	Lost     cluster.Totals // of Taken, the records that a set-back receiver lost, by its resync
+	Pairs    int
 	// Bad describes the discrepancies, the first maxBad of BadCount.
 	Bad      []string
 	BadCount int
@@ -163,6 +164,7 @@ func (r *ClusterReport) sums() {
 	all := r.Taken
 	all.Add(r.Above)
 	all.Add(r.Dropped)
+	all.Add(r.PassedOn)
 	if r.Out != all && r.Balanced() {
 		r.bad("%s and %s sent, %d and %d were received or are in outboxes",
 			human.Counted(r.Out.Links.N, "link", "links"),
@@ -220,6 +222,8 @@ func (r *ClusterReport) addAbandoned(s *cluster.Sent, to int) {
 	}
 	r.Out.Add(s.Out)
 	r.Taken.Add(s.Gone)
+	r.Taken.Sub(s.PassedOn)
+	r.PassedOn.Add(s.PassedOn)
 	r.Dropped.Add(s.Dropped)
 }
 
@@ -300,26 +304,51 @@ func (r *ClusterReport) Write(w io.Writer) error {
 		if slices.Contains(r.Departed, node) {
 			continue
 		}
+		if r.passedOn(node) {
+			fmt.Fprintf(w, "node %d takes part no more\n", node)
+			continue
+		}
 		fmt.Fprintf(w, "node %d was abandoned: links and edges for it were dropped\n", node)
 	}
 	for _, node := range r.Missing {
 		fmt.Fprintf(w, "node %d is missing: its records are not compared\n", node)
 	}
-	verdict := "NOT balanced"
-	if r.Balanced() {
-		verdict = fmt.Sprintf("balanced: %s and %s sent, %d and %d of them received; %d and %d are "+
-			"in outboxes", human.Counted(r.Out.Links.N, "link", "links"),
-			human.Counted(r.Out.Edges.N, "edge was", "edges were"), r.Taken.Links.N, r.Taken.Edges.N,
-			r.Above.Links.N, r.Above.Edges.N)
-		if r.Lost.Records() > 0 {
-			verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back "+
-				"to an older copy", r.Lost.Links.N, r.Lost.Edges.N)
-		}
-		if len(r.Abandoned) > 0 {
-			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
+	_, err := fmt.Fprintf(w, "%d of %s, %s: %s\n", len(r.Nodes), human.Counted(r.Of, "node", "nodes"),
+		human.Counted(r.Pairs, "pair", "pairs"), r.verdict())
+	return err
+}
+
+// passedOn reports whether all that waited for a node was sent to others, because it takes part no more.
+func (r *ClusterReport) passedOn(node int) bool {
+	var on, dropped cluster.Totals
+	for i := range r.Nodes {
+		if c := r.Nodes[i].Cluster; c.Node != node {
+			on.Add(c.pair(node).Sent.PassedOn)
+			dropped.Add(c.pair(node).Sent.Dropped)
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d of %s, %s: %s\n", len(r.Nodes), human.Counted(r.Of, "node", "nodes"),
-		human.Counted(r.Pairs, "pair", "pairs"), verdict)
-	return err
+	return on.Records() > 0 && dropped.Records() == 0
+}
+
+// verdict sums the report up in a line.
+func (r *ClusterReport) verdict() string {
+	if !r.Balanced() {
+		return "NOT balanced"
+	}
+	verdict := fmt.Sprintf("balanced: %s and %s sent, %d and %d of them received; %d and %d are "+
+		"in outboxes", human.Counted(r.Out.Links.N, "link", "links"),
+		human.Counted(r.Out.Edges.N, "edge was", "edges were"), r.Taken.Links.N, r.Taken.Edges.N,
+		r.Above.Links.N, r.Above.Edges.N)
+	if r.Lost.Records() > 0 {
+		verdict += fmt.Sprintf("; of those received, %d and %d were lost when a node was set back "+
+			"to an older copy", r.Lost.Links.N, r.Lost.Edges.N)
+	}
+	if r.Dropped.Records() > 0 || len(r.Abandoned) > 0 && r.PassedOn.Records() == 0 {
+		verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
+	}
+	if r.PassedOn.Records() > 0 {
+		verdict += fmt.Sprintf("; %d and %d for nodes that take part no more were passed on to others",
+			r.PassedOn.Links.N, r.PassedOn.Edges.N)
+	}
+	return verdict
 }

@@ -62,8 +62,8 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		}
 		c.Pairs = append(c.Pairs,
 			Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Incarnation: m.Intake.IncarnationOf(node),
-				Sent: cluster.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, Abandoned: st.Abandoned,
-					Last: st.Last, GoneNumber: st.Taken}})
+				Sent: cluster.Sent{Out: st.Out, Gone: st.Gone, PassedOn: st.PassedOn, Dropped: st.Dropped,
+					Abandoned: st.Abandoned, Last: st.Last, GoneNumber: st.Taken}})
 	}
 	return c, nil
 }
@@ -158,10 +158,15 @@ func (c *Cluster) Write(w io.Writer) error {
 		return err
 	}
 	for i := range c.Pairs {
-		if p := &c.Pairs[i]; p.Sent.Abandoned {
+		p := &c.Pairs[i]
+		if p.Sent.Abandoned && (p.Sent.PassedOn.Records() == 0 || p.Sent.Dropped.Records() > 0) {
 			fmt.Fprintf(w, "node %d was abandoned: %s and %s for it were dropped\n", p.Node,
 				human.Counted(p.Sent.Dropped.Links.N, "link", "links"),
 				human.Counted(p.Sent.Dropped.Edges.N, "edge", "edges"))
+		}
+		if on := p.Sent.PassedOn; on.Records() > 0 {
+			fmt.Fprintf(w, "node %d takes part no more: %s and %s for it were passed on to other nodes\n", p.Node,
+				human.Counted(on.Links.N, "link", "links"), human.Counted(on.Edges.N, "edge", "edges"))
 		}
 	}
 	return nil
@@ -212,8 +217,9 @@ type pairJSON struct {
 	OutNumber   uint64     `json:"out_message"`
 	GoneNumber  uint64     `json:"gone_message"`
 	TakenNumber uint64     `json:"taken_message"`
-	Sums        []byte     `json:"message_sums"`     // 8 bytes for each message after GoneNumber
-	Dropped     totalsJSON `json:"dropped,omitzero"` // of an abandoned node
+	Sums        []byte     `json:"message_sums"`       // 8 bytes for each message after GoneNumber
+	PassedOn    totalsJSON `json:"passed_on,omitzero"` // of Gone: to others
+	Dropped     totalsJSON `json:"dropped,omitzero"`   // of an abandoned node
 	GivenUp     bool       `json:"given_up,omitempty"`
 	Lost        totalsJSON `json:"lost,omitzero"` // when this node was set back
 	Incarnation uint64     `json:"life,omitempty"`
@@ -283,6 +289,9 @@ func (c *Cluster) MarshalJSON() ([]byte, error) {
 		if p.Lost != (cluster.Totals{}) {
 			form.Pairs[i].Lost = totalsForm(p.Lost)
 		}
+		if s.PassedOn != (cluster.Totals{}) {
+			form.Pairs[i].PassedOn = totalsForm(s.PassedOn)
+		}
 		if s.Abandoned {
 			form.Pairs[i].Dropped = totalsForm(s.Dropped)
 		}
@@ -350,8 +359,14 @@ func (f *pairJSON) pair() (p Pair, err error) {
 	if p.Parts, err = f.Parts.moved(); err != nil {
 		return p, err
 	}
-	if f.Lost != (totalsJSON{}) {
-		if p.Lost, err = f.Lost.totals(); err != nil {
+	for _, s := range [...]struct {
+		to   *cluster.Totals
+		form *totalsJSON
+	}{{&p.Lost, &f.Lost}, {&p.Sent.PassedOn, &f.PassedOn}} {
+		if *s.form == (totalsJSON{}) {
+			continue
+		}
+		if *s.to, err = s.form.totals(); err != nil {
 			return p, err
 		}
 	}

@@ -60,15 +60,15 @@ func (m *mover) check() error {
 		if !n.gives && !n.gets {
 			continue
 		}
-		if err := n.check(); err != nil {
+		if err := n.check(m.file.Table); err != nil {
 			return fmt.Errorf("move: node %d: %w", n.number, err)
 		}
 	}
 	return nil
 }
 
-// check refuses a node that cannot give or get slots.
-func (n *node) check() error {
+// check refuses a node that cannot give or get slots. The table is that before the move.
+func (n *node) check(table *cluster.Table) error {
 	m, a := n.m, &n.m.Accounts
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf(format+": %w", append(args, state.ErrIncompatible)...)
@@ -96,7 +96,7 @@ func (n *node) check() error {
 	}
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
-		if err == nil && st != nil && st.Abandoned {
+		if err == nil && st != nil && st.Abandoned && !table.HasDeparted(other) {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}

@@ -179,7 +179,7 @@ func (g *giver) check() error {
 	if !g.n.m.Arriving.IsZero() {
 		return fmt.Errorf("move: %w: other slots are on their way to this node", ErrRefused)
 	}
-	if err := g.n.check(); err != nil {
+	if err := g.n.check(g.give.Before); err != nil {
 		if errors.Is(err, state.ErrIncompatible) {
 			return fmt.Errorf("move: %w: %w", ErrRefused, err)
 		}
