@@ -24,6 +24,8 @@ type Inlet struct {
 	Lent   int64    // pages that this node may fetch instead of the sender
 	// Onward are links and edges to PLDs that this node does not own: their senders have an older table of owners.
 	Onward Onward
+	// Walkers are those of a random walk that come here. They are valid until Reset.
+	Walkers []cluster.Walker
 	// Parts are those of slots that move here, in order. They are valid until Reset.
 	Parts []MovedPart
 
@@ -65,6 +67,7 @@ func NewInlet(p *Policy) *Inlet { return &Inlet{p: p, named: map[uint64]struct{}
 func (in *Inlet) Reset() {
 	in.Tuples, in.Edges, in.Scopes, in.Text, in.last, in.Lent = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil, 0
 	in.Onward.Links, in.Onward.Edges, in.Parts = in.Onward.Links[:0], in.Onward.Edges[:0], in.Parts[:0]
+	in.Walkers = in.Walkers[:0]
 	in.Names.Reset()
 	clear(in.named)
 }
@@ -72,6 +75,26 @@ func (in *Inlet) Reset() {
 // Moved takes a part of the state of a slot that moves here. It keeps rec until Reset.
 func (in *Inlet) Moved(kind cluster.MovedKind, rec []byte) error {
 	in.Parts = append(in.Parts, MovedPart{kind, rec})
+	return nil
+}
+
+// Walker takes a walker of a random walk. If the table has changed since it left, it jumps.
+func (in *Inlet) Walker(w *cluster.Walker) error {
+	if !in.p.Walks {
+		return fmt.Errorf("crawl: %w: a walker, but this crawl is no random walk", cluster.ErrMessage)
+	}
+	walker := *w
+	if len(w.URL) > 0 {
+		if len(weburl.Split(w.URL).Host) == 0 {
+			return fmt.Errorf("crawl: %w: a walker to a URL without a host: %.80q", cluster.ErrMessage, w.URL)
+		}
+		if node, ok := in.p.Elsewhere(w.URL); ok && in.p.Table.Moves() == 0 {
+			return fmt.Errorf("crawl: %w: a walker to %.80q, which belongs to node %d", cluster.ErrMessage, w.URL, node)
+		} else if ok {
+			walker.URL = nil
+		}
+	}
+	in.Walkers = append(in.Walkers, walker)
 	return nil
 }
 

@@ -27,6 +27,7 @@ type Policy struct {
 	SeedsOnly    bool // no link is followed, whatever MaxDepth and the settings of sites say
 	MaxRedirects int  // from the last page that linked to a URL
 	MaxURLBytes  int  // 0 for any length
+	Walks        bool // the crawl is a random walk, and takes walkers of other nodes
 	RenderParts  bool // parts of rendered pages are fetched wherever they are
 	KeepEscapes  bool
 	Ports        ports.Set
@@ -61,6 +62,15 @@ func (p *Policy) Elsewhere(url []byte) (node int, ok bool) {
 	}
 	pld := p.Suffixes.PLDBytes(weburl.Split(url).Host)
 	node = p.owner(p.Hasher.PLDKey(pld))
+	return node, node != p.Node
+}
+
+// ElsewhereKey is Elsewhere by the key of a URL, which holds its slot in a crawl of several nodes.
+func (p *Policy) ElsewhereKey(key uint64) (node int, ok bool) {
+	if p.Table == nil {
+		return p.Node, false
+	}
+	node = p.Table.OwnerOf(weburl.SlotOf(key))
 	return node, node != p.Node
 }
 

@@ -100,6 +100,12 @@ func (s *outboxScanner) Moved(kind MovedKind, rec []byte) error {
 	return nil
 }
 
+// Walker takes a walker, which the message's totals count.
+func (s *outboxScanner) Walker(w *Walker) error {
+	s.found.Files.Links.Add(walkerKey(w.append(nil)))
+	return nil
+}
+
 // Pages takes a loan of pages, which no total counts.
 func (s *outboxScanner) Pages(int64) error { return nil }
 

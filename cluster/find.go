@@ -54,4 +54,5 @@ func (f linkSink) Link(record []byte) (uint64, error) { return 0, f(record) }
 func (f linkSink) Edge(_, _ []byte) error             { return nil }
 func (f linkSink) Scope(uint64) error                 { return nil }
 func (f linkSink) Moved(MovedKind, []byte) error      { return nil }
+func (f linkSink) Walker(*Walker) error               { return nil }
 func (f linkSink) Pages(int64) error                  { return nil }

@@ -38,6 +38,8 @@ type Mark struct {
 	Moves     int      `json:"moves,omitempty"`    // Table.Moves
 	Abandoned []int    `json:"given_up,omitempty"` // nodes that this one has abandoned
 	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left or lent
+	// WalkHosts is the number of hosts to which walkers of a random walk may jump; newer than the checkpoint.
+	WalkHosts int64 `json:"walk_hosts,omitempty"`
 	// ResendRequests counts, by sender, the resends that this node has requested. When it rises, the sender
 	// resends all messages that this node has not taken. It is newer than the checkpoint.
 	ResendRequests []uint64 `json:"want"`

@@ -40,6 +40,8 @@ const (
 	kindScope = 'S' // key of a host or PLD that the redirect of a seed added to the scope (8 bytes)
 	kindPages = 'P' // number of pages of the crawl's limit that the receiver may fetch instead of the sender (8 bytes)
 	kindMoved = 'M' // a part of the state of slots that move to the receiver (moved.go); from version 3 on
+	// kindWalker is a walker of a random walk (walker.go), which counts as a link; from version 4 on.
+	kindWalker = 'W'
 )
 
 // maxPages is the largest number of pages in a record.
@@ -168,6 +170,8 @@ type Sink interface {
 	Pages(n int64) error
 	// Moved takes a part of the state of slots that move to the receiver.
 	Moved(kind MovedKind, rec []byte) error
+	// Walker takes a walker of a random walk.
+	Walker(w *Walker) error
 }
 
 // errSums means that the records of a message are well formed, but differ from the sender's count.
@@ -288,6 +292,15 @@ func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 			if err := sink.Moved(MovedKind(rec[0]), rec[1:]); err != nil {
 				return err
 			}
+		case kind == kindWalker:
+			var w Walker
+			if err := w.decode(rec); err != nil {
+				return err
+			}
+			if err := sink.Walker(&w); err != nil {
+				return err
+			}
+			sum.Links.Add(walkerKey(rec))
 		default:
 			return fmt.Errorf("cluster: %w: a record of kind %q with %d bytes", ErrMessage, kind, len(rec))
 		}

@@ -219,14 +219,20 @@ func (o *Outbox) AddMoved(kind MovedKind, rec []byte) error {
 	if o.abandoned {
 		return nil
 	}
-	if len(o.open) > 0 && o.version < MovedVersion {
-		if err := o.seal(); err != nil {
-			return err
-		}
+	if err := o.sealBelow(MovedVersion); err != nil {
+		return err
 	}
 	o.open = append(append(o.head(kindMoved, 1+len(rec)), byte(kind)), rec...)
 	o.version = max(o.version, MovedVersion)
 	return o.sealFull()
+}
+
+// sealBelow makes the open message whole if it is of an earlier version. The caller holds mu.
+func (o *Outbox) sealBelow(version int) error {
+	if len(o.open) > 0 && o.version < version {
+		return o.seal()
+	}
+	return nil
 }
 
 // head returns the open message with the head of a record added. The first record decides the message's version.

@@ -15,6 +15,7 @@ import (
 type received struct {
 	links, edges []string
 	scopes       []uint64
+	walkers      []string
 	pages        int64
 }
 

@@ -49,7 +49,7 @@ func CheckIncarnation(incarnation uint64) error {
 
 // Renumber copies the records of an outbox, whose queues are in set under name, to another outbox. It omits
 // loans of pages, since the receiver may have them, and returns their sum. Repeated links and edges do no
-// harm. Parts of slots that move are omitted up to message taken.
+// harm. Parts of slots that move, and walkers, are omitted up to message taken.
 func Renumber(set disk.Set, name string, st *OutboxState, taken uint64, to *Outbox,
 	linkKey func(record []byte) (uint64, error)) (pages int64, _ error) {
 	var d Decoder
@@ -99,6 +99,13 @@ func (s *renumberer) Moved(kind MovedKind, rec []byte) error {
 		return nil
 	}
 	return s.to.AddMoved(kind, rec)
+}
+
+func (s *renumberer) Walker(w *Walker) error {
+	if s.taken { // it would be in two places
+		return nil
+	}
+	return s.to.AddWalker(w)
 }
 
 func (s *renumberer) Pages(n int64) error { s.pages += n; return nil }

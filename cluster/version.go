@@ -13,9 +13,11 @@ const (
 	FirstVersion = 2
 	// Version is the version of this program: it reads all from FirstVersion to this one. Raise it for a new
 	// kind or form of record in messages, or a value that older programs must not read.
-	Version = 3
+	Version = 4
 	// MovedVersion is the first version with kindMoved, and with marks of nodes of several tables.
 	MovedVersion = 3
+	// WalkerVersion is the first version with kindWalker.
+	WalkerVersion = 4
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9
 )

@@ -14,7 +14,7 @@ import (
 )
 
 // takeRecords takes the records of a message of another node: links and edges for the stores, those that other nodes
-// own, and parts of slots that move here. It is part of a transaction.
+// own, parts of slots that move here, and walkers. It is part of a transaction.
 func (c *crawler) takeRecords(in *admit.Inlet, tx *account.Tx) error {
 	if err := c.node.SendOn(in, tx); err != nil {
 		return err
@@ -23,6 +23,9 @@ func (c *crawler) takeRecords(in *admit.Inlet, tx *account.Tx) error {
 		if err := c.arrive(&in.Parts[i], tx); err != nil {
 			return fmt.Errorf("crawl: a part of a slot that moves here (%c): %w", in.Parts[i].Kind, err)
 		}
+	}
+	if err := c.walk.Come(in.Walkers, tx); err != nil {
+		return err
 	}
 	return c.seen.TakeLinks(in, tx)
 }

@@ -12,7 +12,6 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/checkpoint"
 	"drumbeat/crawl/node"
-	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/polite"
@@ -76,8 +75,6 @@ func (c *Cluster) validate(o *Options) error {
 		return fmt.Errorf("crawl: node %d is outside 0 to %d", c.Node, c.Table.Nodes()-1)
 	case c.LeaseTTL != 0 && (c.LeaseTTL < lease.LeastTTL || c.LeaseTTL > lease.MostTTL):
 		return fmt.Errorf("crawl: lease of %v: want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
-	case o.walks():
-		return fmt.Errorf("crawl: the strategy %s works with one node only", strategy.RandomWalk)
 	case o.Render != nil: // the scripts and data of a page belong to hosts of any node, whose delays are kept there
 		return errors.New("crawl: rendering works with one node only")
 	}
@@ -117,7 +114,7 @@ func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
 		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
 		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
-		Done: c.doneHere, Config: c.configLines,
+		Done: c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
 		Look:   c.figures.Snapshot,
 		Orders: c.operator.Orders, TakeOrder: c.operator.TakeOrder})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,

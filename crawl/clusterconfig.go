@@ -102,6 +102,10 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("pages of a PLD", o.Admission.MaxPagesPerPLD)
 	t.add("budget", []any{o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.TrapScore})
 	t.add("visits again", o.Recrawl)
+	if o.walks() {
+		w := o.walkOptions(0)
+		t.add("random walk", []any{w.Walkers, w.URLs, w.Jump})
+	}
 	t.add("seconds without robots.txt", o.Health.RobotsWait.Seconds())
 	t.add("retries", o.Health.Retries)
 	t.add("failures, back-offs, refusals of a host",

@@ -70,7 +70,7 @@ func newEngine(opt Options) *engine {
 		MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
 		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
 		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites.Pointer, SeedsOnly: opt.seedsOnly(),
-		RenderParts: opt.rendersParts()}
+		RenderParts: opt.rendersParts(), Walks: opt.walks()}
 	e.draining.Store(opt.Admission.Drain)
 	return e
 }

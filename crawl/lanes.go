@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/walk"
 	"drumbeat/state"
@@ -142,5 +143,18 @@ func (o *Options) walks() bool { return o.Order.Strategy == strategy.RandomWalk 
 func (o *Options) walkOptions(bytes int64) walk.Options {
 	return walk.Options{Walkers: cmp.Or(o.Order.Walk.Walkers, walk.DefaultWalkers),
 		URLs: cmp.Or(o.Order.Walk.URLs, walk.DefaultURLs),
-		Jump: cmp.Or(o.Order.Walk.Jump, walk.DefaultJump), Bytes: bytes}
+		Jump: cmp.Or(o.Order.Walk.Jump, walk.DefaultJump), Bytes: bytes, Part: o.walkPart()}
+}
+
+// walkPart returns the part of a walk that this node begins with: that of its slots.
+func (o *Options) walkPart() walk.Part {
+	if o.Cluster == nil || o.Cluster.Table == nil {
+		return walk.Part{}
+	}
+	p := walk.Part{Of: cluster.Slots}
+	for node := range o.Cluster.Node {
+		p.From += o.Cluster.Table.Share(node)
+	}
+	p.To = p.From + o.Cluster.Table.Share(o.Cluster.Node)
+	return p
 }

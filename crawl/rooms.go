@@ -164,7 +164,7 @@ func (c *crawler) wireSeen() {
 		TraceLinks: o.Observe.TraceLinks, TraceLimit: o.Observe.TraceLimit, HostDelay: o.Politeness.HostDelay,
 		Drains: c.drains}, seen.Needs{Orders: c.orders, Sketches: c.sketches, Node: c.node,
 		Passes: c.passes, Space: c.space})
-	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains})
+	c.walk.Wire(walkers.Others{SendLinks: c.seen.SendLinks, Drains: c.drains, Node: c.node})
 }
 
 // wireBudgets creates STAR and BEAST. URLseen and RobotsCache must exist.

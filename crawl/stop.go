@@ -88,7 +88,7 @@ func (c *crawler) done() bool {
 	c.TxLock.Lock()
 	done := c.doneHere()
 	if done {
-		c.node.AgreeToEnd()
+		c.node.AgreeToEnd(func() bool { return c.walk.Idle() || c.drains() })
 	}
 	c.TxLock.Unlock()
 	return done && c.node.Concluded()

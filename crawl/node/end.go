@@ -81,14 +81,18 @@ func (e *crawlEnd) pausing() time.Duration {
 func (e *crawlEnd) quiet() bool { return e.promised.Load() }
 
 // agree agrees to the end if all nodes seem idle. The transaction lock is held exclusively, and this
-// node has nothing left to do. taken is the state of its intake.
-func (e *crawlEnd) agree(taken []cluster.Taken) {
+// node has nothing left to do. taken is the state of its intake. idle is asked once the marks
+// are read, on which it depends.
+func (e *crawlEnd) agree(taken []cluster.Taken, idle func() bool) {
 	if e.promised.Load() || e.rejoining() > 0 || e.pausing() > 0 {
 		return
 	}
 	marks := e.heard.all()
 	mine := marks[e.opt.Node]
 	if mine == nil || !slices.Equal(mine.Out, e.outs.counts()) || !cluster.Quiet(marks, e.without(marks)) {
+		return
+	}
+	if !idle() {
 		return
 	}
 	for node := range marks { // a checkpoint may have been followed by a message

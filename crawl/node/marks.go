@@ -28,6 +28,7 @@ type marks struct {
 	shares    *pageShares
 	tables    *tables
 	morePages func() // more pages may be fetched
+	walkHosts func() int
 	wake      account.Signal
 
 	began     uint64        // number of the checkpoint that this run continues; 0 for a new crawl
@@ -134,6 +135,7 @@ func (s *marks) put(ctx context.Context) error {
 			s.end.put(&mark)
 		}
 		s.mu.Unlock()
+		mark.WalkHosts = int64(s.walkHosts())
 		if mark.Spent { // a loan may have arrived since
 			s.shares.pagesLeft(func(left int64) { mark.Spent = left <= 0 })
 		}

@@ -68,6 +68,8 @@ type Others struct {
 	// says that others follow.
 	Orders    func() []*cluster.Order
 	TakeOrder func(ctx context.Context, o *cluster.Order, later bool) error
+	// WalkHosts returns the number of hosts to which walkers of a random walk may jump.
+	WalkHosts func() int
 }
 
 // Moment is the state of a node at a checkpoint.
@@ -123,6 +125,7 @@ func (n *Node) Wire(others Others) {
 	}
 	n.replaced.checkpoints = others.Checkpoints
 	n.orders.own, n.orders.take = others.Orders, others.TakeOrder
+	n.marks.walkHosts = others.WalkHosts
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
@@ -244,6 +247,37 @@ func (n *Node) SendOn(in *admit.Inlet, tx *account.Tx) error {
 	return n.outs.sendOn(in, tx)
 }
 
+// SendWalker puts a walker of a random walk into the outbox for its node. It is part of the transaction of its step.
+func (n *Node) SendWalker(to int, w *cluster.Walker, tx *account.Tx) error {
+	tx.Count(state.CountLinksSent, 1)
+	return n.outs.boxes[to].AddWalker(w)
+}
+
+// WalkHosts returns, by node, the number of hosts of the other nodes to which walkers may jump, as of their last marks;
+// nil in a crawl of one node.
+func (n *Node) WalkHosts() []int64 {
+	if !n.On() {
+		return nil
+	}
+	hosts := make([]int64, n.opt.nodes())
+	for node, m := range n.heard.all() {
+		if node != n.opt.Node && m != nil && !n.gone.has(node) {
+			hosts[node] = m.WalkHosts
+		}
+	}
+	return hosts
+}
+
+// Gone reports whether a node takes part no more.
+func (n *Node) Gone(node int) bool { return n.gone.has(node) }
+
+// TellHosts writes the mark of this node again, since walkers may jump to it from now on.
+func (n *Node) TellHosts() {
+	if n.On() {
+		n.marks.wake.Raise()
+	}
+}
+
 // Flush ends the open messages, so that the next checkpoint covers all records.
 func (n *Node) Flush() error {
 	if !n.On() {
@@ -297,10 +331,11 @@ func (n *Node) Checkpointed(gen uint64, pages int64, mo *Moment) {
 func (n *Node) Quiet() bool { return n.On() && n.end.quiet() }
 
 // AgreeToEnd agrees to the end if all nodes seem idle. The caller holds the transaction lock exclusively, and this
-// node has nothing left to do. It belongs to one goroutine, with Concluded.
-func (n *Node) AgreeToEnd() {
+// node has nothing left to do; idle looks once more whether the marks of the others give work to its walkers. It
+// belongs to one goroutine, with Concluded.
+func (n *Node) AgreeToEnd(idle func() bool) {
 	if n.On() && !n.tables.changing() && !n.outs.passing() {
-		n.end.agree(n.intake.in.Taken)
+		n.end.agree(n.intake.in.Taken, idle)
 	}
 }
 

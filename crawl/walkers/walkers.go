@@ -22,10 +22,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
@@ -54,6 +56,7 @@ type Leader struct {
 	Log    *queue.Queue // what the walk saw and did; the owner opens it, and nobody reads it while stages run
 	wake   account.Signal
 	batch  *admit.Batch // of the goroutine
+	coming *admit.Batch // of Come
 	logged bool         // that the walk has ended
 }
 
@@ -61,7 +64,7 @@ type Leader struct {
 type Options struct {
 	Log   *slog.Logger
 	Walks bool         // the crawl is a random walk; otherwise a Leader does nothing
-	Walk  walk.Options // without Bytes and Seed
+	Walk  walk.Options // without Bytes and Seed; Part is the part of this node
 	Plan  *plan.Plan
 	Links *admit.Policy
 }
@@ -71,6 +74,19 @@ type Others struct {
 	// SendLinks sends links to URLseen. It is part of a transaction.
 	SendLinks func(b *admit.Batch, tx *account.Tx) error
 	Drains    func() bool // new links are not queued
+	Node      Node
+}
+
+// Node exchanges walkers with the other nodes of the crawl, if it has any.
+type Node interface {
+	// Send sends what the batch of a page has for other nodes. It is part of a transaction.
+	Send(b *admit.Batch, tx *account.Tx) error
+	// SendWalker sends a walker to a node. It is part of a transaction.
+	SendWalker(to int, w *cluster.Walker, tx *account.Tx) error
+	WalkHosts() []int64 // by node: hosts to which walkers may jump; nil in a crawl of one node
+	Gone(node int) bool // a node takes part no more
+	Quiet() bool        // no step may be taken now
+	TellHosts()         // walkers may jump to hosts of this node from now on
 }
 
 // New returns a Leader. Wire must give it the other stages before a run.
@@ -100,7 +116,7 @@ func (s *Leader) Open(m *state.Manifest) error {
 	opt := s.opt.Walk
 	opt.Bytes = s.opt.Plan.WalkBytes / 100 * walkFill
 	opt.Seed = [2]uint64{s.saved.Hasher.HostKey([]byte("random walk")), s.saved.Hasher.PLDKey([]byte("random walk"))}
-	s.batch = admit.NewBatch(s.opt.Links)
+	s.batch, s.coming = admit.NewBatch(s.opt.Links), admit.NewBatch(s.opt.Links)
 	if m == nil {
 		s.walk = walk.New(opt)
 		return nil
@@ -131,9 +147,28 @@ func (s *Leader) Idle() bool {
 	if !s.On() {
 		return true
 	}
+	hosts := s.others.Node.WalkHosts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.meet(hosts)
 	return s.walk.Idle()
+}
+
+// meet tells the walk of the hosts of the other nodes. The caller holds mu.
+func (s *Leader) meet(hosts []int64) {
+	if hosts != nil {
+		s.walk.SetOthers(walk.Others{Elsewhere: s.opt.Links.ElsewhereKey, Hosts: hosts})
+	}
+}
+
+// Hosts returns the number of hosts of this node to which walkers may jump.
+func (s *Leader) Hosts() int {
+	if !s.On() {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.walk.Hosts()
 }
 
 // Fetched gives the walk the links of a response. It is part of the transaction that ends the response.
@@ -143,6 +178,12 @@ func (s *Leader) Fetched(tx *account.Tx, url []byte, status int, page bool, b *a
 		Origin: walk.Origin{Depth: b.Rec.Depth, Redirects: b.Rec.Redirects, Flags: b.Rec.Flags}}
 	for link := range b.URLs {
 		v.Links = append(v.Links, s.linkTo(link))
+	}
+	if len(b.Extended) > 0 {
+		b.Away = b.Away[:0] // a walk keeps no edges
+		if err := s.others.Node.Send(b, tx); err != nil {
+			return err
+		}
 	}
 	return s.know(tx, &v)
 }
@@ -173,7 +214,12 @@ func (s *Leader) linkTo(url []byte) walk.Link {
 }
 
 func (s *Leader) know(tx *account.Tx, v *walk.Visit) error {
-	return s.change(tx, func(w *walk.Walk) { w.Know(v) })
+	return s.change(tx, func(w *walk.Walk) {
+		first := w.Hosts() == 0
+		if w.Know(v); first && w.Hosts() > 0 {
+			s.others.Node.TellHosts()
+		}
+	})
 }
 
 // change changes the walk and its log. It is part of a transaction.
@@ -189,7 +235,7 @@ func (s *Leader) change(tx *account.Tx, f func(*walk.Walk)) error {
 func (s *Leader) Run(ctx context.Context) error {
 	for s.On() && ctx.Err() == nil {
 		switch {
-		case s.space.Pausing() != "" || s.others.Drains():
+		case s.space.Pausing() != "" || s.others.Drains() || s.others.Node.Quiet():
 			account.Sleep(ctx, space.Every)
 		case s.Idle():
 			s.logEnd()
@@ -203,26 +249,81 @@ func (s *Leader) Run(ctx context.Context) error {
 	return nil
 }
 
-// step takes some steps, and sends the URLs for which walkers wait then to URLseen.
+// step takes some steps, and sends the URLs for which walkers wait then to URLseen, and walkers to other nodes.
 func (s *Leader) step(tx *account.Tx) error {
 	s.run.Hook("walk")
+	hosts := s.others.Node.WalkHosts()
 	var wishes []walk.Wish
-	if err := s.change(tx, func(w *walk.Walk) { wishes = w.Step(stepsAtOnce) }); err != nil {
+	var away []walk.Departure
+	if err := s.change(tx, func(w *walk.Walk) {
+		s.meet(hosts)
+		wishes, away = w.Step(stepsAtOnce)
+		away = slices.DeleteFunc(away, func(d walk.Departure) bool {
+			gone := s.others.Node.Gone(d.Node)
+			if gone {
+				w.Back(&d)
+			}
+			return gone
+		})
+	}); err != nil {
 		return err
 	}
 	for i := range wishes {
-		w, b := &wishes[i], s.batch
-		b.Start([]byte(w.Via), nil, w.Origin.Depth, w.Origin.Flags, time.Now())
-		b.Rec.Redirects = w.Origin.Redirects
-		b.Add([]byte(w.URL))
-		b.Counts = [state.NumCounters]int64{} // the page's transaction has counted the link
-		if len(b.Keys) != 1 || uint64(b.Keys[0]) != w.Key {
-			if err := s.Refused(tx, []byte(w.URL)); err != nil { // the rules have changed meanwhile
-				return err
+		if err := s.wish(tx, &wishes[i], s.batch); err != nil {
+			return err
+		}
+	}
+	for i := range away {
+		d := &away[i]
+		if err := s.others.Node.SendWalker(d.Node, &cluster.Walker{URLs: d.Purse.URLs, Steps: d.Purse.Steps,
+			URL: []byte(d.URL), Via: []byte(d.Via), Depth: d.Origin.Depth, Redirects: d.Origin.Redirects,
+			Flags: d.Origin.Flags}, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wish sends a URL for which a walker waits to URLseen.
+func (s *Leader) wish(tx *account.Tx, w *walk.Wish, b *admit.Batch) error {
+	b.Start([]byte(w.Via), nil, w.Origin.Depth, w.Origin.Flags, time.Now())
+	b.Rec.Redirects = w.Origin.Redirects
+	b.Add([]byte(w.URL))
+	b.Counts = [state.NumCounters]int64{} // the page's transaction has counted the link
+	if len(b.Keys) != 1 || uint64(b.Keys[0]) != w.Key {
+		return s.Refused(tx, []byte(w.URL)) // the rules have changed meanwhile
+	}
+	return s.others.SendLinks(b, tx)
+}
+
+// Come takes walkers from another node. It is part of the transaction that takes their message, and belongs to one
+// goroutine. In a crawl that drains they stay where they are.
+func (s *Leader) Come(walkers []cluster.Walker, tx *account.Tx) error {
+	tx.Count(state.CountLinksTaken, int64(len(walkers)))
+	for i := range walkers {
+		c := &walkers[i]
+		wanted, purse := false, walk.Purse{URLs: c.URLs, Steps: c.Steps}
+		var link walk.Link
+		if len(c.URL) > 0 {
+			link = s.linkTo(c.URL)
+		}
+		if err := s.change(tx, func(w *walk.Walk) {
+			switch {
+			case s.others.Drains():
+				w.Back(&walk.Departure{Purse: purse})
+			case len(c.URL) == 0:
+				w.Come(purse, nil)
+			default:
+				wanted = w.Come(purse, &link)
 			}
+		}); err != nil {
+			return err
+		}
+		if !wanted {
 			continue
 		}
-		if err := s.others.SendLinks(b, tx); err != nil {
+		if err := s.wish(tx, &walk.Wish{URL: string(c.URL), Via: string(c.Via), Key: link.Key,
+			Origin: walk.Origin{Depth: c.Depth, Redirects: c.Redirects, Flags: c.Flags}}, s.coming); err != nil {
 			return err
 		}
 	}

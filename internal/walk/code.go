@@ -8,8 +8,11 @@ import (
 	"slices"
 )
 
-// version is that of the coding of the walkers.
-const version = 2
+// version is that of the coding of the walkers; partVersion that of a part of a walk of several nodes.
+const (
+	version     = 2
+	partVersion = 3
+)
 
 // Kinds of records of the log, their first byte (docs/reference/files/walk.md).
 const (
@@ -17,6 +20,8 @@ const (
 	logKnown = 2 // its visit is known
 	logSteps = 3 // walkers have taken steps
 	logLate  = 4 // its walkers stop waiting
+	logLeft  = 5 // a walker goes to another node
+	logCame  = 6 // a walker has come from another node
 )
 
 // Bits of the byte that describes a visit: the State, and whether the URL is a seed.
@@ -95,17 +100,45 @@ func (w *Walk) logLate(id uint32) {
 	w.end()
 }
 
+// logLeft logs a walker that goes to another node by a link, or by a jump (-1).
+func (w *Walk) logLeft(from uint32, link int, p Purse) {
+	w.record(logLeft)
+	if link < 0 {
+		w.number(0)
+	} else {
+		w.number(uint64(from) + 1)
+		w.number(uint64(link))
+	}
+	w.number(uint64(p.URLs))
+	w.number(uint64(p.Steps))
+	w.end()
+}
+
+func (w *Walk) logCame(p Purse, how int, id uint32) {
+	w.record(logCame)
+	w.number(uint64(p.URLs))
+	w.number(uint64(p.Steps))
+	w.log = append(w.log, byte(how))
+	if how != cameNowhere {
+		w.number(uint64(id))
+	}
+	w.end()
+}
+
 // Frozen is the part of a walk's state that the log lacks: the random generator, and the walkers.
 type Frozen struct {
 	src       [16]byte
 	steps     int64
 	nodes     int
 	at, ready []uint32
+	part      bool // of a walk of several nodes
+	moves     moves
 }
 
 // Freeze copies the walkers: 8 bytes for each. The log must have all records of TakeLog.
 func (w *Walk) Freeze() *Frozen {
-	f := &Frozen{steps: w.steps, nodes: len(w.nodes), at: slices.Clone(w.at), ready: slices.Clone(w.ready)}
+	f := &Frozen{steps: w.steps, nodes: len(w.nodes), at: slices.Clone(w.at), ready: slices.Clone(w.ready),
+		part: w.opt.Part.Of > 0, moves: w.moves}
 	src, _ := w.src.MarshalBinary() // returns no error: "pcg:" and two words
 	copy(f.src[:], src[len(src)-16:])
 	return f
@@ -114,7 +147,11 @@ func (w *Walk) Freeze() *Frozen {
 // Append appends the coding of the walkers (docs/reference/files/walk.md).
 func (f *Frozen) Append(dst []byte) []byte {
 	number := func(n uint64) { dst = binary.AppendUvarint(dst, n) }
-	dst = append(dst, version)
+	if f.part {
+		dst = append(dst, partVersion)
+	} else {
+		dst = append(dst, version)
+	}
 	dst = append(dst, f.src[:]...)
 	number(uint64(f.steps))
 	number(uint64(f.nodes))
@@ -125,6 +162,11 @@ func (f *Frozen) Append(dst []byte) []byte {
 	number(uint64(len(f.ready)))
 	for _, walker := range f.ready {
 		number(uint64(walker))
+	}
+	if f.part {
+		number(f.moves.began)
+		number(f.moves.came)
+		number(f.moves.left)
 	}
 	return dst
 }
@@ -192,6 +234,43 @@ type Loader struct {
 // NewLoader returns a Loader of a walk that continues under opt, which may differ from its earlier options.
 func NewLoader(opt Options) *Loader { return &Loader{w: New(opt)} }
 
+// mostPurse bounds what a walker carries.
+const mostPurse = StepsPerURL * MaxURLs
+
+func (r *reader) purse() Purse {
+	return Purse{URLs: int64(r.number(mostPurse)), Steps: int64(r.number(mostPurse))}
+}
+
+// readLeft reads a walker that has left.
+func (w *Walk) readLeft(r *reader) {
+	from := r.number(1 << 32)
+	if from > 0 {
+		link := r.number(1<<32 - 1)
+		if from > uint64(len(w.nodes)) || link >= uint64(len(w.nodes[from-1].links)) {
+			r.bad = true
+			return
+		}
+		w.nodes[from-1].steps++
+	}
+	w.steps++
+	w.gone(r.purse())
+}
+
+// readCame reads a walker that has come.
+func (w *Walk) readCame(r *reader) {
+	w.moves.came++
+	w.moves.purse.add(r.purse())
+	switch how := r.byte(); how {
+	case cameNowhere:
+	case cameByJump, cameByLink:
+		if id := r.id(w); !r.bad {
+			w.arrive(id, how == cameByJump)
+		}
+	default:
+		r.bad = true
+	}
+}
+
 // Record takes the next record of the log. The error is ErrDamaged.
 func (l *Loader) Record(rec []byte) error {
 	r, w := &reader{rest: rec}, l.w
@@ -213,6 +292,10 @@ func (l *Loader) Record(rec []byte) error {
 		if id := r.id(w); !r.bad {
 			w.nodes[id].late = true
 		}
+	case logLeft:
+		w.readLeft(r)
+	case logCame:
+		w.readCame(r)
 	default:
 		r.bad = true
 	}
@@ -279,8 +362,9 @@ func (w *Walk) readStep(r *reader) {
 // walkers start from scratch; missing ones are dropped. The error is ErrDamaged.
 func (l *Loader) Walk(walkers []byte) (*Walk, error) {
 	w, r := l.w, &reader{rest: walkers}
-	if v := r.byte(); v != version {
-		return nil, fmt.Errorf("%w: version %d, want %d", ErrDamaged, v, version)
+	v := r.byte()
+	if v != version && v != partVersion {
+		return nil, fmt.Errorf("%w: version %d, want %d or %d", ErrDamaged, v, version, partVersion)
 	}
 	if err := w.src.UnmarshalBinary(append([]byte("pcg:"), r.bytes(16)...)); err != nil {
 		return nil, fmt.Errorf("%w: generator", ErrDamaged)
@@ -291,30 +375,45 @@ func (l *Loader) Walk(walkers []byte) (*Walk, error) {
 		return nil, fmt.Errorf("%w: %d steps and %d URLs, %d and %d in its log", ErrDamaged, steps, nodes,
 			w.steps, len(w.nodes))
 	}
-	w.readWalkers(r)
+	w.readWalkers(r, v == partVersion)
 	if r.bad || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: walkers", ErrDamaged)
 	}
 	return w, nil
 }
 
-// readWalkers reads the positions of the walkers.
-func (w *Walk) readWalkers(r *reader) {
-	saved := r.count()
+// readWalkers reads the positions of the walkers; part says that the walk has several nodes.
+func (w *Walk) readWalkers(r *reader, part bool) {
+	saved := make([]uint32, r.count())
 	for i := range saved {
-		at := uint32(r.number(uint64(len(w.nodes)))) - 1
-		if i < len(w.at) {
-			w.at[i] = at
-		}
+		saved[i] = uint32(r.number(uint64(len(w.nodes)))) - 1
 	}
+	ready := make([]uint32, r.count())
+	for i := range ready {
+		ready[i] = uint32(r.number(1<<32 - 1))
+	}
+	want, m := len(w.at), w.moves // those with which a walk of these options begins
+	began := uint64(len(saved))
+	if part {
+		began = r.number(1 << 62)
+		came, left := r.number(1<<62), r.number(1<<62)
+		if came != m.came || left != m.left || began+came != left+uint64(len(saved)) {
+			r.bad = true // a walker is lost, or is here twice
+			return
+		}
+		want += len(saved) - int(began)
+	}
+	w.moves.began = began
 	w.ready = nil
-	for range r.count() {
-		walker := uint32(r.number(1<<32 - 1))
-		if int(walker) < min(saved, len(w.at)) && (w.at[walker] == none || w.nodes[w.at[walker]].state >= Other) {
+	w.at = saved[:min(len(saved), max(0, want))]
+	for _, walker := range ready {
+		if int(walker) < len(w.at) && (w.at[walker] == none || w.nodes[w.at[walker]].state >= Other) {
 			w.ready = append(w.ready, walker)
 		}
 	}
-	for i := saved; i < len(w.at); i++ {
-		w.ready = append(w.ready, uint32(i))
+	w.moves.began -= uint64(len(saved) - len(w.at))
+	for len(w.at) < want {
+		w.begin(none)
+		w.moves.began++
 	}
 }

@@ -114,7 +114,7 @@ func (g *graph) run(opt walk.Options) *walk.Walk {
 	for _, id := range g.seeds {
 		w.Know(g.visit(id))
 	}
-	for wishes := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes = w.Step(100) {
+	for wishes, _ := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes, _ = w.Step(100) {
 		for i := range wishes {
 			w.Know(g.visit(uint32(wishes[i].Key)))
 		}

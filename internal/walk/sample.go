@@ -14,11 +14,33 @@ type Sampled struct {
 	// Weight is the number of pages that it represents. A draw in proportion to the weights approximates a
 	// uniform draw from all pages. The sum estimates the number of pages.
 	Weight float64
+	Missed float64 // logarithm of the probability that no step led to the URL; -leastMissed at least
+	Seed   bool    // visited without a step
 }
+
+// leastMissed bounds Sampled.Missed: the probability is 0 in any case.
+const leastMissed = 1000
 
 // Sample returns the visited pages, in the order in which they were seen.
 func (w *Walk) Sample() []Sampled {
-	missed := make([]float64, len(w.nodes)) // logarithm of the probability that no step led to the URL
+	sample := w.SamplePart(nil)
+	for i := range sample {
+		s := &sample[i]
+		if s.Chance = 1; !s.Seed {
+			s.Chance = -math.Expm1(s.Missed)
+		}
+		s.Weight = 1 / s.Chance
+	}
+	addUnseen(sample)
+	return sample
+}
+
+// SamplePart returns the part of the sample that one of several nodes knows, in the order in which the URLs were seen:
+// its own visited pages, and the URLs of other nodes, with status 0, to which pages of this one link. elsewhere says by
+// the key which URLs are of other nodes; nil: none. There are no chances and weights: the sum of Missed over
+// all nodes gives the chance of a URL, and that of Linked its links.
+func (w *Walk) SamplePart(elsewhere func(key uint64) bool) []Sampled {
+	missed := make([]float64, len(w.nodes))
 	linked := make([]int, len(w.nodes))
 	for i := range w.nodes {
 		n := &w.nodes[i]
@@ -33,18 +55,15 @@ func (w *Walk) Sample() []Sampled {
 	var sample []Sampled
 	for i := range w.nodes {
 		n := &w.nodes[i]
-		if n.state != Page {
+		s := Sampled{URL: n.url, Linked: linked[i], Missed: max(missed[i], -leastMissed)}
+		switch {
+		case n.state == Page:
+			s.Status, s.Visits, s.Links, s.Seed = int(n.status), int(n.visits), len(n.links), n.seed
+		case elsewhere == nil || linked[i] == 0 || !elsewhere(n.key):
 			continue
 		}
-		s := Sampled{URL: n.url, Status: int(n.status), Visits: int(n.visits), Links: len(n.links),
-			Linked: linked[i], Chance: 1}
-		if !n.seed {
-			s.Chance = -math.Expm1(missed[i])
-		}
-		s.Weight = 1 / s.Chance
 		sample = append(sample, s)
 	}
-	addUnseen(sample)
 	return sample
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 	Jump    float64 // probability of a jump in a step, above 0, at most MaxJump
 	Bytes   int64   // of memory after which the walk ends
 	Seed    [2]uint64
+	Part    Part // of a walk of several nodes, of which Walkers and URLs are the sums
 }
 
 // Validate returns the first fault of the options.
@@ -105,6 +106,9 @@ type Walk struct {
 	steps   int64 // of all walkers
 	bytes   int64
 
+	others Others // of several nodes
+	moves  moves
+
 	log  []byte // records for TakeLog, one after another
 	ends []int  // where they end
 }
@@ -114,11 +118,17 @@ func New(opt Options) *Walk {
 	w := &Walk{opt: opt, src: rand.NewPCG(opt.Seed[0], opt.Seed[1]), byKey: map[uint64]uint32{},
 		hostOf: map[uint64]uint32{}}
 	w.rng = rand.New(w.src)
-	for i := range min(opt.Walkers, max(1, opt.URLs/URLsPerWalker)) {
-		w.at = append(w.at, none)
-		w.ready = append(w.ready, uint32(i))
+	for range opt.Part.of(min(opt.Walkers, max(1, opt.URLs/URLsPerWalker))) {
+		w.begin(none)
+		w.moves.began++
 	}
 	return w
+}
+
+// begin adds a walker that may step.
+func (w *Walk) begin(at uint32) {
+	w.ready = append(w.ready, uint32(len(w.at)))
+	w.at = append(w.at, at)
 }
 
 // Link is a link of a page.
@@ -234,10 +244,11 @@ func (w *Walk) full() bool { return w.bytes >= w.opt.Bytes }
 
 // Ended returns the reason for the end of the walk, "" before.
 func (w *Walk) Ended() string {
+	left := w.left()
 	switch {
-	case w.visited >= w.opt.URLs:
+	case left.URLs <= 0:
 		return "it has visited the requested number of URLs"
-	case w.steps >= StepsPerURL*int64(w.opt.URLs):
+	case left.Steps <= 0:
 		return "it has made the maximum number of steps"
 	case w.full():
 		return "its memory is full"
@@ -246,7 +257,7 @@ func (w *Walk) Ended() string {
 }
 
 // Idle reports whether Step would do nothing: the walk has ended, or each walker waits for a URL.
-func (w *Walk) Idle() bool { return len(w.ready) == 0 || len(w.hosts) == 0 || w.Ended() != "" }
+func (w *Walk) Idle() bool { return len(w.ready) == 0 || w.targets() == 0 || w.Ended() != "" }
 
 // Wish is a URL to be fetched, for a walker that waits for it.
 type Wish struct {
@@ -255,20 +266,29 @@ type Wish struct {
 	Origin   Origin
 }
 
-// Step takes at most most steps, and returns the URLs for which walkers now wait. The caller fetches each
-// once, and passes the result to Know.
-func (w *Walk) Step(most int) (wishes []Wish) {
-	if w.Idle() {
-		return nil
-	}
-	w.record(logSteps)
+// Step takes at most most steps, and returns the URLs for which walkers now wait, and the walkers that go to other
+// nodes. The caller fetches each URL once, and passes the result to Know.
+func (w *Walk) Step(most int) (wishes []Wish, away []Departure) {
+	logging := false
 	for ; most > 0 && !w.Idle(); most-- {
 		walker := w.ready[0]
 		w.ready = w.ready[1:]
 		from := w.at[walker]
-		id, link := w.next(from)
+		id, link, node := w.next(from)
+		if node >= 0 {
+			if logging {
+				w.end()
+				logging = false
+			}
+			away = append(away, w.depart(walker, from, link, node))
+			continue
+		}
 		w.at[walker] = id
 		w.steps++
+		if !logging {
+			w.record(logSteps)
+			logging = true
+		}
 		w.logStep(from, id, link)
 		n := &w.nodes[id]
 		wanted := w.arrive(id, link < 0)
@@ -282,8 +302,10 @@ func (w *Walk) Step(most int) (wishes []Wish) {
 			wishes = append(wishes, Wish{URL: n.url, Via: w.nodes[from].url, Key: n.key, Origin: w.nodes[from].origin})
 		}
 	}
-	w.end()
-	return wishes
+	if logging {
+		w.end()
+	}
+	return wishes, away
 }
 
 // arrive counts the visit of a walker, and reports whether it is the first to want the URL.
@@ -298,16 +320,27 @@ func (w *Walk) arrive(id uint32, jumped bool) (wanted bool) {
 	return true
 }
 
-// next chooses a walker's next step from a URL: the number of a link, or a jump (-1).
-func (w *Walk) next(from uint32) (to uint32, link int) {
+// next chooses a walker's next step from a URL: the number of a link, or a jump (-1). node is that to which the walker
+// goes, -1 for this one; then to is the URL.
+func (w *Walk) next(from uint32) (to uint32, link, node int) {
 	if from == none || len(w.nodes[from].links) == 0 || w.rng.Float64() < w.opt.Jump {
-		pages := w.hosts[w.rng.IntN(len(w.hosts))]
-		return pages[w.rng.IntN(len(pages))], -1
+		host := w.rng.IntN(w.targets())
+		if host >= len(w.hosts) {
+			return none, -1, w.others.nodeOf(host - len(w.hosts))
+		}
+		return w.land(host), -1, -1
 	}
 	n := &w.nodes[from]
 	n.steps++
 	link = w.rng.IntN(len(n.links))
-	return n.links[link], link
+	to = n.links[link]
+	return to, link, w.others.owner(w.nodes[to].key)
+}
+
+// land chooses a page of a host.
+func (w *Walk) land(host int) uint32 {
+	pages := w.hosts[host]
+	return pages[w.rng.IntN(len(pages))]
 }
 
 // GiveUp makes the current and later walkers at a URL jump instead of waiting. The URL may still be fetched.
@@ -331,11 +364,13 @@ type Figures struct {
 	Seen, Visited int   // URLs
 	Steps         int64 // of all walkers
 	Bytes         int64 // of memory
+	Walkers       int   // that are here
 }
 
 // Figures returns the figures of the walk so far.
 func (w *Walk) Figures() Figures {
-	return Figures{Seen: len(w.nodes), Visited: w.visited, Steps: w.steps, Bytes: w.bytes}
+	return Figures{Seen: len(w.nodes), Visited: w.visited, Steps: w.steps, Bytes: w.bytes,
+		Walkers: len(w.at)}
 }
 
 // Waiting returns the number of URLs that walkers wait for.

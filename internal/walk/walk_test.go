@@ -112,7 +112,8 @@ func TestSaved(t *testing.T) {
 	w, wished, waiting, log := walk.New(opt), map[uint64]bool{}, []uint32{0}, saved{}
 	w.Know(g.visit(0))
 	for waiting = waiting[:0]; !w.Idle() || len(waiting) > 0; {
-		for _, wish := range w.Step(100) {
+		wishes, _ := w.Step(100)
+		for _, wish := range wishes {
 			if wished[wish.Key] {
 				t.Fatalf("%s is wished twice", wish.URL)
 			}
@@ -199,7 +200,7 @@ func TestGiveUp(t *testing.T) {
 	w.Know(g.visit(0))
 	var late []uint32
 	var log saved
-	for wishes := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes = w.Step(100) {
+	for wishes, _ := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes, _ = w.Step(100) {
 		for _, wish := range wishes {
 			if id := uint32(wish.Key); id%2 == 1 {
 				w.GiveUp(wish.Key)
@@ -274,7 +275,7 @@ func TestGolden(t *testing.T) {
 		Links:  []walk.Link{{Key: 0x33, Host: 0x44, URL: []byte("http://b/")}},
 		Origin: walk.Origin{Depth: 1, Redirects: 2, Flags: 4}})
 	w.Step(1)
-	for len(w.Step(1)) == 0 { // jumps to the only page with a link
+	for wishes, _ := w.Step(1); len(wishes) == 0; wishes, _ = w.Step(1) { // jumps to the only page with a link
 	}
 	w.GiveUp(0x33)
 	var log saved

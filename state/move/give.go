@@ -394,7 +394,7 @@ func (r *remote) open() error {
 	}
 	key := cluster.CrawlKey(r.g.give.Crawl, n.m.Intake.Incarnation)
 	if r.out, err = n.shadow.NewOutbox(r.name(), cluster.OutboxOptions{Crawl: key, From: n.number, To: r.to,
-		Version: func() int { return cluster.Version }}, old.Empty()); err != nil {
+		Version: func() int { return cluster.MovedVersion }}, old.Empty()); err != nil {
 		return err
 	}
 	if err := r.out.Adopt(n.saved.Set, r.name(), old); err != nil {

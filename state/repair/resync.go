@@ -317,7 +317,7 @@ func (w *resync) renumber(shadow *Shadow, node int) (err error) {
 		return err
 	}
 	o, err := shadow.NewOutbox(name, cluster.OutboxOptions{Crawl: cluster.CrawlKey(w.crawl, w.intake.Incarnation),
-		From: w.back, To: node, Version: func() int { return cluster.Version }},
+		From: w.back, To: node},
 		&cluster.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals, Whole: start.Totals,
 			Gone: start.Totals})
 	if err != nil {
