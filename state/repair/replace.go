@@ -62,6 +62,7 @@ type replaceForm struct {
 type replacer struct {
 	*resync
 	all      *ReplaceOptions
+	backup   int // number of the table of the backup
 	form     replaceForm
 	revision uint64 // of the request at the broker; 0: none was written
 	beaten   bool   // another command wrote its request at the same time
@@ -104,9 +105,7 @@ func Replace(ctx context.Context, all ReplaceOptions) (rep *Report, err error) {
 		rep.Finished = true
 		return rep, w.conclude(ctx)
 	}
-	if err := w.follow(ctx); err != nil {
-		return nil, err
-	}
+	w.backup = w.table.Moves()
 	if err := w.gather(ctx, found); err != nil {
 		return nil, err
 	}
@@ -188,8 +187,8 @@ func (w *replacer) conclude(ctx context.Context) error {
 	return w.opt.FS.SyncDir(w.saved.Set.Path(0, "state"))
 }
 
-// follow takes the table of the cluster, if it has changed since the backup and the node's slots have not: the node
-// starts with it. It waits for the broker.
+// follow takes the table of the cluster, if it has changed since the backup and the node's slots have not moved: the
+// node starts with it. Answers with an earlier one are void. It waits for the broker.
 func (w *replacer) follow(ctx context.Context) error {
 	var v cluster.Value
 	for {
@@ -209,9 +208,8 @@ func (w *replacer) follow(ctx context.Context) error {
 	if err != nil {
 		return refuseResync("the table of owners at the broker: %v", err)
 	}
-	own := w.table.Moves()
 	switch {
-	case c.Moves <= own, c.Refused != "" && c.Before == w.table.Sum():
+	case c.Moves <= w.table.Moves(), c.Refused != "" && c.Before == w.table.Sum():
 		return nil
 	case table.HasDeparted(w.back):
 		return refuseResync("node %d takes part in the cluster no more, by change %d of the table of owners", w.back,
@@ -219,16 +217,17 @@ func (w *replacer) follow(ctx context.Context) error {
 	case table.Nodes() < w.table.Nodes():
 		return refuseResync("the backup knows %s, and the cluster has %d", human.Counted(w.table.Nodes(), "node",
 			"nodes"), table.Nodes())
-	case table.Since(w.back) > own:
+	case table.Since(w.back) > w.backup:
 		return refuseResync("the backup is from change %d of the table of owners, and slots of node %d have moved "+
 			"since then, by change %d: only a later backup can take the place; without one, drumbeat cluster "+
 			"forget %[2]d",
-			own, w.back, table.Since(w.back))
+			w.backup, w.back, table.Since(w.back))
 	case c.Refused != "":
 		return refuseResync("change %d of the table of owners was refused: first make another one, such as drumbeat "+
 			"cluster balance --apply", c.Moves)
 	}
 	w.table, w.adopt = table, c
+	clear(w.answers)
 	for node := w.own.Cluster.Nodes; node < table.Nodes(); node++ { // it has joined since the backup
 		w.own.Cluster.Pairs = append(w.own.Cluster.Pairs, audit.Pair{Node: node})
 	}
@@ -237,8 +236,11 @@ func (w *replacer) follow(ctx context.Context) error {
 	return nil
 }
 
-// gather asks all nodes until each that is not abandoned has answered.
+// gather asks all nodes until each that is not abandoned has answered. The table may change meanwhile.
 func (w *replacer) gather(ctx context.Context, found bool) error {
+	if err := w.follow(ctx); err != nil {
+		return err
+	}
 	if !found {
 		if err := w.silent(ctx); err != nil {
 			return err
@@ -259,6 +261,10 @@ func (w *replacer) gather(ctx context.Context, found bool) error {
 		switch {
 		case err == nil && len(w.missing()) == 0:
 			return nil
+		case err == nil:
+			if err := w.follow(ctx); err != nil {
+				return err
+			}
 		case err != nil && (errors.Is(err, state.ErrIncompatible) || !isTransport(err)):
 			return err
 		case ctx.Err() != nil:
