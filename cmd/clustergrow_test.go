@@ -1,14 +1,18 @@
 package cmd
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/cmd/term"
+	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 )
 
 // TestClusterGrow: a crawl begins with one node. Two more join while it runs, one by one; a node is killed by kill -9
@@ -50,6 +54,7 @@ func TestClusterGrow(t *testing.T) {
 		done(p)
 		if node == 1 {
 			f.kill(1)
+			f.orderWhileAway()
 			f.start(1, join(f.listen)...)
 		}
 	}
@@ -78,11 +83,37 @@ func TestClusterGrow(t *testing.T) {
 	checkGrown(t, f)
 }
 
-// checkGrown audits the three nodes. The first one has left.
+// orderedHost is a host that no page names.
+const orderedHost = "never.test"
+
+// orderWhileAway gives an order to node 0 while node 1 is away and node 2 has not joined.
+func (f *fleet) orderWhileAway() {
+	f.t.Helper()
+	nodes := filepath.Join(f.dir, "nodes")
+	if err := os.WriteFile(nodes, []byte("n0 "+f.nodeDir(0)+"\nn1 "+f.nodeDir(1)+"\n"), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	for {
+		cmd := cmdtest.Child(f.ctx, "ctl", "--nodes="+nodes, "block", "host", orderedHost)
+		said, err := cmd.CombinedOutput()
+		switch {
+		case err == nil && strings.Contains(string(said), "done on 1 of 2 nodes; n1 gets it when it is back"):
+			return
+		case f.ctx.Err() != nil || !strings.Contains(string(said), "not running"): // node 0 begins again with the table
+			f.t.Fatalf("%v: %s", err, said)
+		}
+	}
+}
+
+// checkGrown audits the three nodes, and looks for the order. The first node has left.
 func checkGrown(t *testing.T, f *fleet) {
 	t.Helper()
 	dirs := []string{filepath.Join(f.dir, "0"), filepath.Join(f.dir, "1"), filepath.Join(f.dir, "2")}
 	for _, dir := range dirs {
+		s, err := changes.Read(disk.OS(), filepath.Join(dir, state.ChangesName))
+		if err != nil || len(s.Blocked) != 1 || s.Orders["- host "+orderedHost].Stamp == 0 {
+			t.Errorf("%s has not carried out the order: %+v, %v", dir, s, err)
+		}
 		wantExit(t, term.ExitDone, "balanced", "audit", "--deep", dir)
 	}
 	// The node that left has an older table of owners.
