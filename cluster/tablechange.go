@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // TableKey is the key of the table in BucketCrawl, once the table has changed while the crawl runs.
@@ -27,6 +28,16 @@ type TableChange struct {
 	// Since has, by node, the number of the last change that moved slots to or from it.
 	Since   []int  `json:"since,omitempty"`
 	Refused string `json:"refused,omitempty"` // the reason why the giver does not carry out a ChangeGive
+	// Command is the command that makes further changes; nil if this is its last one.
+	Command *TableCommand `json:"command,omitempty"`
+}
+
+// TableCommand is a command that makes several changes, one after the other. It may have been interrupted.
+type TableCommand struct {
+	Name string    `json:"name"`           // such as join
+	Node int       `json:"node,omitempty"` // that joins or leaves
+	Host string    `json:"host,omitempty"` // machine of the command
+	Time time.Time `json:"time"`           // of its beginning, by the clock there
 }
 
 // ChangeKind is a kind of change.
@@ -86,6 +97,9 @@ func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
 	}
 	if c.Moves < 1 || c.Giver < 0 || c.Giver >= c.Nodes || len(c.ID) > 64 || len(c.Refused) > 1<<10 {
 		return nil, nil, fmt.Errorf("cluster: %w: change %d of node %d", ErrTable, c.Moves, c.Giver)
+	}
+	if m := c.Command; m != nil && (len(m.Name) > 64 || len(m.Host) > 256 || m.Node < 0 || m.Node >= c.Nodes) {
+		return nil, nil, fmt.Errorf("cluster: %w: change %d of the command %.20q", ErrTable, c.Moves, m.Name)
 	}
 	t.moves = c.Moves
 	if len(c.Since) > 0 && (len(c.Since) != c.Nodes || slices.Min(c.Since) < 0 || slices.Max(c.Since) > c.Moves) {

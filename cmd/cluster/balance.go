@@ -89,6 +89,9 @@ func (c *balanceCmd) Run(a *term.App) error {
 // apply makes a plan, and carries it out.
 func (c *balanceCmd) apply(a *term.App) error {
 	return changing(a, c.File, &c.connectFlags, func(ctx context.Context, x *changer) error {
+		if err := x.begin(balanceName, 0); err != nil {
+			return err
+		}
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
@@ -108,7 +111,7 @@ func (c *balanceCmd) apply(a *term.App) error {
 			fmt.Fprintln(a.Stdout, "No slot needs to move.")
 			return nil
 		}
-		if err := x.carryOut(ctx, plan); err != nil {
+		if err := x.carryOut(ctx, plan, true); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Stdout, "The largest load is %.2f of its share by the counts of the beginning. "+

@@ -21,13 +21,6 @@ import (
 // when the marks of all nodes have the table before. The nodes carry it out (crawl/node/tables.go). If a command is
 // interrupted, the change that it has written is completed, and the same command does the rest.
 
-type joinCmd struct {
-	File string `arg:"" name:"file"`
-	Node *int   `placeholder:"N"`
-	connectFlags
-	Weight []float64 `placeholder:"W"`
-}
-
 type leaveCmd struct {
 	File string `arg:"" name:"file"`
 	Node int    `arg:"" name:"node"`
@@ -49,6 +42,8 @@ type changer struct {
 	e     *nats.Transport
 	table *cluster.Table
 	last  *cluster.TableChange // that led to table; nil: it has not changed while the crawl ran
+	// command is this one, in all of its changes but the last; nil if it makes one change.
+	command *cluster.TableCommand
 }
 
 // changing runs a command that changes the table.
@@ -225,12 +220,15 @@ func (c *changer) save() error {
 	return disk.WriteFileAtomic(disk.OS(), c.file, data)
 }
 
-// apply makes one change, and waits until all nodes have it.
-func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int) error {
+// apply makes one change, and waits until all nodes have it. last says that this command makes no further one.
+func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int, last bool) error {
 	if err := c.versions(ctx, next); err != nil {
 		return err
 	}
 	change := cluster.NewTableChange(kind, c.table, next, giver, rand.Text())
+	if !last {
+		change.Command = c.command
+	}
 	data, err := change.Encode()
 	if err != nil {
 		return err
@@ -242,9 +240,15 @@ func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *clus
 	case err == nil:
 		if now, _, bad := cluster.DecodeTableChange(v.Data); bad == nil && now.Moves > c.table.Moves() &&
 			now.Refused == "" {
-			return errors.New("another command has changed the table of owners: run this one again")
+			return another(now)
 		}
 		_, err = c.e.Update(ctx, cluster.BucketCrawl, cluster.TableKey, data, v.Revision)
+	}
+	if errors.Is(err, cluster.ErrExists) || errors.Is(err, cluster.ErrChanged) {
+		if v, err = c.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey); err == nil {
+			now, _, _ := cluster.DecodeTableChange(v.Data)
+			err = another(now)
+		}
 	}
 	if err != nil {
 		return err
@@ -303,8 +307,12 @@ func (c *changer) taking() []bool {
 	return members
 }
 
-// carryOut makes the moves of a plan, one giver after the other.
-func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
+// carryOut makes the moves of a plan, one giver after the other. last says that the command makes no change after them.
+func (c *changer) carryOut(ctx context.Context, p *cluster.Plan, last bool) error {
+	lastGiver := 0
+	for i := range p.Moves {
+		lastGiver = max(lastGiver, p.Moves[i].From)
+	}
 	for giver := range c.table.Nodes() {
 		to, known, takers := map[int]int{}, int64(0), []int(nil)
 		for i := range p.Moves {
@@ -326,35 +334,17 @@ func (c *changer) carryOut(ctx context.Context, p *cluster.Plan) error {
 			return err
 		}
 		began := time.Now()
-		if err := c.apply(ctx, cluster.ChangeGive, next, giver); err != nil {
+		if err := c.apply(ctx, cluster.ChangeGive, next, giver, last && giver == lastGiver); err != nil {
 			return err
 		}
 		fmt.Fprintf(c.a.Stdout, "%s with %s moved from node %d to %s in %v\n", human.Counted(len(to), "slot", "slots"),
 			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers),
 			time.Since(began).Round(time.Second))
 	}
-	return nil
-}
-
-// unused are moves that give a node its share of the slots without URLs of each other node: sites that the crawl has
-// yet to find belong to them.
-func (c *changer) unused(p *cluster.Plan, loads []cluster.Load, weights []float64, node int) (moves []cluster.Move) {
-	sum := 0.0
-	for _, member := range c.members(-1) {
-		sum += weights[member]
+	if !last {
+		return nil
 	}
-	for _, from := range c.members(node) {
-		var slots []int
-		for slot, owner := range p.Owners {
-			if owner == from && loads[slot] == (cluster.Load{}) {
-				slots = append(slots, slot)
-			}
-		}
-		if n := int(float64(len(slots)) * weights[node] / sum); n > 0 {
-			moves = append(moves, cluster.Move{From: from, To: node, Slots: slots[:n]})
-		}
-	}
-	return moves
+	return c.conclude(ctx)
 }
 
 func nodeList(nodes []int) string {
@@ -365,68 +355,12 @@ func nodeList(nodes []int) string {
 	return "nodes " + list
 }
 
-// Run adds a node to a running cluster.
-func (j *joinCmd) Run(a *term.App) error {
-	return changing(a, j.File, &j.connectFlags, func(ctx context.Context, c *changer) error {
-		if err := c.settle(ctx); err != nil {
-			return err
-		}
-		node := c.table.Nodes() - 1
-		switch {
-		case j.Node != nil: // an earlier command was interrupted
-			if node = *j.Node; node < 1 || node >= c.table.Nodes() || c.table.HasDeparted(node) {
-				return term.Usage(fmt.Errorf("--node %d: the cluster has no such node: leave it out for a new one",
-					node))
-			}
-		case c.last == nil || c.last.Kind != cluster.ChangeGrow:
-			node++
-			next, err := c.table.Grow()
-			if err != nil {
-				return term.Usage(err)
-			}
-			if err := c.apply(ctx, cluster.ChangeGrow, next, 0); err != nil {
-				return err
-			}
-		}
-		fmt.Fprintf(a.Stdout, "The cluster has room for node %d. Copy %s to its machine, and start it there with the "+
-			"flags of the other nodes and --node %d.\n", node, c.file, node)
-		weights, err := c.weights(j.Weight)
-		if err != nil {
-			return err
-		}
-		if err := c.await(ctx, func() (string, error) {
-			missing, err := c.missing(ctx, []int{node})
-			if err != nil || len(missing) == 0 {
-				return "", err
-			}
-			return fmt.Sprintf("until node %d runs", node), nil
-		}); err != nil {
-			return err
-		}
-		loads, err := c.loads(ctx)
-		if err != nil {
-			return err
-		}
-		plan, err := cluster.Join(c.table, loads, weights, c.taking(), node)
-		if err != nil {
-			return term.Usage(err)
-		}
-		plan.Moves = append(plan.Moves, c.unused(plan, loads, weights, node)...)
-		if err := c.carryOut(ctx, plan); errors.Is(err, context.Canceled) {
-			return &term.Ended{Code: term.ExitSignal,
-				Why: fmt.Sprintf("stopped by a signal; continue with --node %d", node)}
-		} else if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.Stdout, "node %d has joined: it owns %d of %d slots. Copy %s to all nodes.\n", node,
-			c.table.Share(node), cluster.Slots, c.file)
-		return nil
-	})
-}
-
 // Run makes a node give all its slots, and leave the cluster.
 func (l *leaveCmd) Run(a *term.App) error {
 	return changing(a, l.File, &l.connectFlags, func(ctx context.Context, c *changer) error {
+		if err := c.begin("leave", l.Node); err != nil {
+			return err
+		}
 		if err := c.settle(ctx); err != nil {
 			return err
 		}
@@ -449,7 +383,7 @@ func (l *leaveCmd) Run(a *term.App) error {
 			if err != nil {
 				return term.Usage(err)
 			}
-			if err := c.carryOut(ctx, plan); err != nil {
+			if err := c.carryOut(ctx, plan, false); err != nil {
 				return err
 			}
 		}
@@ -460,7 +394,7 @@ func (l *leaveCmd) Run(a *term.App) error {
 		if err != nil {
 			return term.Usage(err)
 		}
-		if err := c.apply(ctx, cluster.ChangeDepart, next, l.Node); err != nil {
+		if err := c.apply(ctx, cluster.ChangeDepart, next, l.Node, true); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Stdout, "node %d has left: its process ends. Keep its pages and logs, and an audit of it. "+
@@ -562,7 +496,7 @@ func (g *forgetCmd) run(ctx context.Context, c *changer) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	if err := c.apply(ctx, cluster.ChangeForget, next, g.Node); err != nil {
+	if err := c.apply(ctx, cluster.ChangeForget, next, g.Node, true); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.a.Stdout, "node %d is forgotten, and its %s belong to the others, which begin with their sites. %s"+

@@ -164,6 +164,9 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	if len(late) > 0 {
 		r.Change = fmt.Sprintf("The table of owners changes, until %s table %d.", nodesHave(late), table.Moves())
 	}
+	if err := r.inProgress(ctx, e); err != nil {
+		return nil, err
+	}
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
 		if err != nil {
@@ -172,6 +175,22 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 		r.Streams = append(r.Streams, info)
 	}
 	return r, nil
+}
+
+// inProgress notes the command that changes the table, if there is one.
+func (r *report) inProgress(ctx context.Context, e *nats.Transport) error {
+	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+	if errors.Is(err, cluster.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if c, _, err := cluster.DecodeTableChange(v.Data); err == nil && c.Command != nil && c.Refused == "" {
+		r.Change = strings.TrimSpace(fmt.Sprintf("%s is in progress, or was interrupted (%s continues it). %s",
+			commandText(c.Command), againText(c.Command), r.Change))
+	}
+	return nil
 }
 
 // printHead prints the sums, the condition and the problems, a line each.
