@@ -28,6 +28,9 @@ type Inlet struct {
 	Walkers []cluster.Walker
 	// Parts are those of slots that move here, in order. They are valid until Reset.
 	Parts []MovedPart
+	// Arriving are slots that move here: this node has what their giver knows of them, and takes links to them. The
+	// owner sets it; Reset keeps it.
+	Arriving state.Slots
 
 	rec   weburl.Record
 	last  []byte // host of the last link, which is often that of the next one
@@ -111,7 +114,7 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 	if !bytes.Equal(host, in.last) {
 		pld := in.p.Suffixes.PLDBytes(host)
 		pldKey := in.p.Hasher.PLDKey(pld)
-		if node := in.p.owner(pldKey); node != in.p.Node {
+		if node := in.p.owner(pldKey); node != in.p.Node && !in.Arriving.HasPLD(pldKey) {
 			if in.p.Table.Moves() == 0 {
 				return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", cluster.ErrMessage, url, node)
 			}
@@ -135,7 +138,11 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 // Edge takes an edge between two PLDs.
 func (in *Inlet) Edge(from, to []byte) error {
 	e := star.Edge{From: in.p.Hasher.PLDKey(from), To: in.p.Hasher.PLDKey(to)}
-	if node := in.p.owner(e.To); node != in.p.Node && in.p.Table.Moves() > 0 {
+	node := in.p.owner(e.To)
+	if in.Arriving.HasPLD(e.To) {
+		node = in.p.Node
+	}
+	if node != in.p.Node && in.p.Table.Moves() > 0 {
 		in.Onward.Edges = append(in.Onward.Edges, OnwardEdge{node, from, to})
 		return nil
 	} else if node != in.p.Node {

@@ -76,6 +76,7 @@ type Beast struct {
 	old           *queue.Queue // the generation being scanned; nil without a scan
 	oldGen        uint64
 	retired       []*queue.Queue // read to the end; destroyed after the next checkpoint
+	marks         marks          // of records to be sifted
 
 	// pinMu guards pins and lowest. It is taken inside mu, or alone.
 	pinMu  sync.Mutex
@@ -220,9 +221,10 @@ func (b *Beast) Peek() (rec []byte, ok bool, err error) {
 // Advance moves past the record that Peek returned.
 func (b *Beast) Advance() {
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	q := b.queues[b.current.load()]
-	b.mu.RUnlock()
 	q.Advance()
+	b.marks.passed(q, 1)
 }
 
 // moveOn moves s, whose queue has been read to the end, to the lowest non-empty queue. The old queue stays
@@ -234,16 +236,24 @@ func (b *Beast) moveOn() bool {
 	if wait != Ready {
 		return false
 	}
-	if q := b.queues[b.current.load()]; q != nil {
-		delete(b.queues, b.current.load())
-		b.retired = append(b.retired, q)
+	for n, q := range b.queues {
+		if n < next { // the current queue, and those that Sift has emptied
+			delete(b.queues, n)
+			b.retire(q)
+		}
 	}
 	b.current.store(next)
 	return true
 }
 
-// next finds the queue to move to. The first Append to a queue creates it, and queues after s are not read.
-// So existing queues are not empty, except one whose first Append is still running.
+// retire ends the use of a queue that has been read to its end. mu must be held for writing.
+func (b *Beast) retire(q *queue.Queue) {
+	b.marks.drop(q)
+	b.retired = append(b.retired, q)
+}
+
+// next finds the queue to move to. The first Append to a queue creates it, and queues after s are read by Sift only.
+// So existing queues are not empty, except those that Sift has emptied and one whose first Append is still running.
 func (b *Beast) next() (Number, Wait) {
 	var next Number
 	for n, q := range b.queues {

@@ -39,8 +39,9 @@ const maxStateNumber = 1 << 56
 
 // QueueState is one queue of a State.
 type QueueState struct {
-	N     int64 // number, or generation of QF
-	State *queue.State
+	N      int64 // number, or generation of QF
+	State  *queue.State
+	Marked int64 `json:",omitempty"` // records at its head that Sift has not looked at
 }
 
 func (st *State) check() error {
@@ -60,7 +61,7 @@ func (st *State) check() error {
 	}
 	for _, list := range [][]QueueState{st.Queues, st.Moved, st.Failed} {
 		for i, qs := range list {
-			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || i > 0 && qs.N <= list[i-1].N {
+			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || qs.Marked < 0 || i > 0 && qs.N <= list[i-1].N {
 				return fmt.Errorf("state has an invalid queue %d", qs.N)
 			}
 		}
@@ -86,9 +87,13 @@ func Open(opt Options, st *State) (*Beast, error) {
 
 func (b *Beast) restore(st *State) error {
 	named := map[string]bool{}
-	open := func(name string, st *queue.State) (*queue.Queue, error) {
+	open := func(name string, qs QueueState) (*queue.Queue, error) {
 		named[name] = true
-		return queue.Open(b.opt.queue(name), st)
+		q, err := queue.Open(b.opt.queue(name), qs.State)
+		if err == nil {
+			b.marks.set(q, qs.Marked)
+		}
+		return q, err
 	}
 	if st == nil {
 		st = &State{V: stateVersion, Horizon: 1, Failed: []QueueState{{N: 1}}}
@@ -101,21 +106,21 @@ func (b *Beast) restore(st *State) error {
 	b.epoch.Store(st.Epoch)
 	b.floor.store(st.Floor)
 	for _, qs := range st.Queues {
-		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
+		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs)
 		if err != nil {
 			return err
 		}
 		b.queues[Number(qs.N)] = q
 	}
 	for _, qs := range st.Moved {
-		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
+		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs)
 		if err != nil {
 			return err
 		}
 		b.moved = append(b.moved, movedQueue{Number(qs.N), q})
 	}
 	for i, qs := range st.Failed {
-		q, err := open(overBudgetName(b.opt.Name, uint64(qs.N)), qs.State)
+		q, err := open(overBudgetName(b.opt.Name, uint64(qs.N)), qs)
 		if err != nil {
 			return err
 		}
@@ -149,6 +154,7 @@ type Frozen struct {
 	b       *Beast
 	state   State
 	queues  []*queue.Frozen // in the order of state.Queues, state.Moved, state.Failed
+	marked  []int64         // of each of them
 	retired []*queue.Queue
 }
 
@@ -160,23 +166,27 @@ func (b *Beast) Freeze() *Frozen {
 		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans,
 		Epoch: b.epoch.Load(), Floor: b.floor.load(), Scanning: b.old != nil}}
 	b.retired = nil
+	freeze := func(q *queue.Queue) {
+		f.queues = append(f.queues, q.Freeze())
+		f.marked = append(f.marked, b.marks.left(q))
+	}
 	for n := range b.queues {
 		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})
 	}
 	slices.SortFunc(f.state.Queues, func(x, y QueueState) int { return cmp.Compare(x.N, y.N) })
 	for _, qs := range f.state.Queues {
-		f.queues = append(f.queues, b.queues[Number(qs.N)].Freeze())
+		freeze(b.queues[Number(qs.N)])
 	}
 	for _, m := range b.moved {
 		f.state.Moved = append(f.state.Moved, QueueState{N: int64(m.n)})
-		f.queues = append(f.queues, m.q.Freeze())
+		freeze(m.q)
 	}
 	if b.old != nil {
 		f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.oldGen)})
-		f.queues = append(f.queues, b.old.Freeze())
+		freeze(b.old)
 	}
 	f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.overBudgetGen)})
-	f.queues = append(f.queues, b.overBudget.Freeze())
+	freeze(b.overBudget)
 	return f
 }
 
@@ -190,6 +200,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 			if list[j].State, err = f.queues[i].Save(tails); err != nil {
 				return nil, fmt.Errorf("beast: save %s: %w", f.b.opt.Name, err)
 			}
+			list[j].Marked = f.marked[i]
 			i++
 		}
 	}

@@ -73,7 +73,7 @@ func (b *Beast) MovedPeek() (rec []byte, ok bool, err error) {
 		}
 		b.mu.Lock()
 		b.moved = b.moved[1:]
-		b.retired = append(b.retired, m.q)
+		b.retire(m.q)
 		b.mu.Unlock()
 	}
 }
@@ -81,9 +81,10 @@ func (b *Beast) MovedPeek() (rec []byte, ok bool, err error) {
 // MovedAdvance moves past the record that MovedPeek returned.
 func (b *Beast) MovedAdvance() {
 	b.mu.RLock()
+	defer b.mu.RUnlock()
 	q := b.moved[0].q
-	b.mu.RUnlock()
 	q.Advance()
+	b.marks.passed(q, 1)
 }
 
 // Moving reports whether moved queues are left.

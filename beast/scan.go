@@ -67,9 +67,9 @@ func (b *Beast) ScanPeek() (rec []byte, ok bool, err error) {
 // ScanAdvance moves past the record that ScanPeek returned.
 func (b *Beast) ScanAdvance() {
 	b.mu.RLock()
-	q := b.old
-	b.mu.RUnlock()
-	q.Advance()
+	defer b.mu.RUnlock()
+	b.old.Advance()
+	b.marks.passed(b.old, 1)
 }
 
 // ScanKeep leaves records in QF, for the next scan, from the one that ScanPeek returns on: as long as keep
@@ -79,6 +79,7 @@ func (b *Beast) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err er
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	kept, err = b.old.MoveTo(b.overBudget, most, keep)
+	b.marks.passed(b.old, int64(kept))
 	if err != nil {
 		return kept, fmt.Errorf("beast: move from QF %d to %d: %w", b.oldGen, b.overBudgetGen, err)
 	}
@@ -95,7 +96,7 @@ func (b *Beast) EndScan() error {
 	if records, _ := b.old.Len(); records > 0 {
 		panic(fmt.Sprintf("BUG: beast: scan ended with %d records unread", records))
 	}
-	b.retired = append(b.retired, b.old)
+	b.retire(b.old)
 	b.old = nil
 	return nil
 }

@@ -93,6 +93,15 @@ func EachMovedKey(rec []byte, f func(key uint64)) error {
 	return nil
 }
 
+// AppendMovedURL appends a record of MovedURL. again says that the URL had a queue before.
+func AppendMovedURL(dst []byte, rec *weburl.Record, again bool) []byte {
+	head := byte(0)
+	if again {
+		head = 1
+	}
+	return rec.Append(append(dst, head))
+}
+
 // AppendMovedLoad appends a record of MovedLoad.
 func AppendMovedLoad(dst []byte, slot int, l *Load) []byte {
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(slot))

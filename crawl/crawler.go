@@ -129,7 +129,7 @@ func (c *crawler) wire() {
 	c.seen.Wire(seen.Others{Budgets: c.budgets, AdoptOrder: c.deferrals.AdoptOrder,
 		Earlier: c.deferrals.Earlier, LogSeed: c.output.LogSeed})
 	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
-		Deferrals: c.deferrals, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
+		Deferrals: c.deferrals, Leaving: c.node, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
 		Checkpointed: c.checkpointer.Latest})
 	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet,
 		OrderEnds: func(tx *account.Tx) { tx.Wake(c.watched.wake) }})

@@ -90,6 +90,8 @@ type Manifest struct {
 	Arriving   Slots `json:"arriving,omitzero"`
 	Arrived    bool  `json:"arrived,omitempty"`
 	SeedsAgain bool  `json:"seeds_again,omitempty"`
+	// Leaving are the slots whose URLs are on their way from this node; nil: none.
+	Leaving *Leaving `json:"leaving,omitempty"`
 
 	// Lineage names the times of the crawl between two rewritings of its files, the present one last (lineage.go).
 	Lineage []string `json:"lineage,omitempty"`

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"drumbeat/cluster"
 	"drumbeat/weburl"
@@ -10,6 +11,41 @@ import (
 
 // Slots is a set of slots: the bit slot%8 of the byte slot/8.
 type Slots [weburl.Slots / 8]byte
+
+// Leaving are slots that belong to other nodes by the table of this one, and of which URLs are still in its queues of
+// BEAST: the change of the table is not over.
+type Leaving struct {
+	Change    int           `json:"change"` // number of the change
+	Slots     Slots         `json:"slots"`
+	SeedsDone bool          `json:"seeds_done"` // this node had read all seeds when the slots left
+	To        []LeavingPart `json:"to"`         // by node
+}
+
+// LeavingPart is what one node has been sent of the slots.
+type LeavingPart struct {
+	Node int               `json:"node"`
+	Sums cluster.MovedSums `json:"sums"`
+}
+
+// Part returns the part of a node; nil: the node gets none.
+func (l *Leaving) Part(node int) *LeavingPart {
+	for i := range l.To {
+		if l.To[i].Node == node {
+			return &l.To[i]
+		}
+	}
+	return nil
+}
+
+// Clone returns a copy.
+func (l *Leaving) Clone() *Leaving {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.To = slices.Clone(l.To)
+	return &c
+}
 
 // SlotsOf returns the slots that a node owns.
 func SlotsOf(t *cluster.Table, node int) (s Slots) {

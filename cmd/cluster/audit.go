@@ -108,6 +108,7 @@ type reportJSON struct {
 	Own      *int64   `json:"urls_of_own_slots,omitempty"`
 	Foreign  *int64   `json:"urls_of_others,omitempty"`
 	History  *int64   `json:"urls_ended_before_moves,omitempty"`
+	Leaving  *int64   `json:"urls_leaving,omitempty"`
 	Twice    *int64   `json:"keys_on_two_nodes,omitempty"`
 	Wrong    int      `json:"wrong"`
 	Bad      []string `json:"bad"` // the first ones
@@ -131,7 +132,7 @@ func reportOf(rep *audit.ClusterReport) reportJSON {
 		j.SetBack = &rep.Back.Back
 	}
 	if d := rep.Deep; d != nil {
-		j.Own, j.Foreign, j.History, j.Twice = &d.Own, &d.Foreign, &d.History, &d.Twice
+		j.Own, j.Foreign, j.History, j.Leaving, j.Twice = &d.Own, &d.Foreign, &d.History, &d.Leaving, &d.Twice
 	}
 	return j
 }

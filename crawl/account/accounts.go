@@ -34,12 +34,16 @@ func (a *Accounts) Apply(tx *Tx) {
 		default:
 			a.s.Places[m.from].Sub(m.key)
 		}
-		if m.to == asOrder {
+		switch m.to {
+		case asOrder:
 			a.s.Orders.Sub(m.key)
-		} else if m.to == asMoved {
+		case asMoved:
 			a.s.Moved.Sub(m.key)
 			a.s.Got.Known.Add(m.key)
-		} else {
+		case asGiven:
+			a.s.Moved.Sub(m.key)
+			a.s.Given.Waiting.Add(m.key)
+		default:
 			a.s.Places[m.to].Add(m.key)
 		}
 		if m.from >= 0 && m.to >= 0 {

@@ -115,11 +115,12 @@ func (tx *Tx) Enter(key uint64, to state.Place) {
 }
 
 // These stand for a place in a move: the URL enters as a new unique one, or its record enters or leaves the crawl as an
-// order of the operator (crawl/orders), or with a slot that moves here.
+// order of the operator (crawl/orders), with a slot that moves here, or with one that moves to another node.
 const (
 	asUnique state.Place = -1 - iota
 	asOrder
 	asMoved
+	asGiven
 )
 
 // Known records that another node, whose slot has moved here, knew a URL: it is unique here from now on.
@@ -130,6 +131,11 @@ func (tx *Tx) Known(key uint64) {
 // Arrive records that a URL of a slot that has moved here is now in place to.
 func (tx *Tx) Arrive(key uint64, to state.Place) {
 	tx.moves = append(tx.moves, move{key: key, from: asMoved, to: to})
+}
+
+// Depart records that a URL of a slot that has moved to another node has left.
+func (tx *Tx) Depart(key uint64, from state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: from, to: asGiven})
 }
 
 // EnterOrder records the record of an order in place to.

@@ -108,9 +108,18 @@ type Others struct {
 	Heaps        func() Heaps // they exist once the crawl is open
 	Operator     Operator
 	Deferrals    Deferrals
+	Leaving      Leaving
 	Hungry       func() bool                      // many connections are idle because no URL in RAM is due
 	UnderWay     func() int                       // requests for robots.txt
 	Checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
+}
+
+// Leaving moves URLs of slots that other nodes have got (sift.go).
+type Leaving interface {
+	Leaving() bool // the move of slots from this node has not ended
+	// Leave moves a URL to another node if its slot has left; data is its record. It is part of a transaction.
+	Leave(tx *account.Tx, data []byte, from state.Place) (left bool, _ error)
+	Left(tx *account.Tx) error // all URLs of the slots have left. It is part of a transaction.
 }
 
 // Heaps know which hosts have many URLs.
@@ -193,7 +202,11 @@ func (b *Stage) ReadBeast(ctx context.Context) error {
 		}
 		if b.stock.Stocked() {
 			b.letPin()
-			b.run.Await(ctx, b.wakeBeast, account.WakeAfter)
+			if sifted, err := b.siftCurrent(); err != nil {
+				return err
+			} else if !sifted {
+				b.run.Await(ctx, b.wakeBeast, account.WakeAfter)
+			}
 			continue
 		}
 		if wait := b.mergeFirst(&end); wait > 0 {
@@ -223,6 +236,11 @@ func (b *Stage) ReadBeast(ctx context.Context) error {
 			rec := weburl.Record{}
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
+			}
+			if b.Beast.Sifting() {
+				if left, err := b.leave(tx, data); left || err != nil {
+					return err
+				}
 			}
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.Beast.Advance()

@@ -16,9 +16,17 @@ import (
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
 
 // ScanOverBudget reads QF again when a scan is due and sends each of its URLs to STAR's check. After a
-// change of the budget function it also sends the URLs of all queues (replaceAll).
+// change of the budget function it also sends the URLs of all queues (replaceAll). Before that it looks through all
+// queues for URLs whose slots have left (sift).
 func (b *Stage) ScanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if b.others.Leaving.Leaving() {
+			if sifted, err := b.sift(); err != nil {
+				return err
+			} else if sifted {
+				continue
+			}
+		}
 		if b.Beast.Epoch() != b.others.Operator.Epoch() || b.Beast.Moving() {
 			if err := b.replaceAll(ctx); err != nil {
 				return err

@@ -237,7 +237,7 @@ func (s *intake) take(msg *cluster.Message) error {
 		s.run.TxLock.RUnlock()
 	}
 	if err == nil && verdict == cluster.Take {
-		s.inlet.Reset()
+		s.reset()
 		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
 			return s.quarantineMessage(msg, &h, life, err)
 		}
@@ -289,6 +289,12 @@ func (s *intake) take(msg *cluster.Message) error {
 		}
 		return s.takeLinks(s.inlet, tx)
 	})
+}
+
+// reset prepares the inlet for the next message.
+func (s *intake) reset() {
+	s.inlet.Reset()
+	s.inlet.Arriving = s.tables.arriving().slots
 }
 
 // noteTaken notes a taken message. It is part of a transaction.

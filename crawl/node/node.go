@@ -40,6 +40,7 @@ type Node struct {
 	statuses *statuses
 	tables   *tables
 	orders   *orders
+	leaving  *leaving
 }
 
 // Checkpoints makes checkpoints.
@@ -80,6 +81,7 @@ type Moment struct {
 	gone    []uint64 // number of the last message dropped from each outbox
 	full    int64    // the limit of pages that all nodes together have reached
 	arrival arrival
+	leaving *state.Leaving
 	idle    bool // the node has nothing left to do but to wait for others
 }
 
@@ -101,6 +103,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.tables = &tables{run: run, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
 		listed: make(chan struct{}),
 		moves:  make([]int, nodes)}
+	n.leaving = &leaving{saved: saved, opt: &opt, outs: n.outs, gone: n.gone}
+	n.tables.leaving = n.leaving
 	n.intake = &intake{tables: n.tables, outs: n.outs, run: run, opt: &opt, space: keeper, doubts: n.doubts,
 		withdraw: n.end.withdraw, wakeMark: wakeMark}
 	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,
@@ -126,6 +130,7 @@ func (n *Node) Wire(others Others) {
 	n.replaced.checkpoints = others.Checkpoints
 	n.orders.own, n.orders.take = others.Orders, others.TakeOrder
 	n.marks.walkHosts = others.WalkHosts
+	n.leaving.take = others.TakeLinks
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
@@ -164,6 +169,7 @@ func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
 	if err := n.tables.restore(m); err != nil {
 		return err
 	}
+	n.leaving.restore(m, links)
 	n.gone.restore(n.opt.Abandoned, n.opt.Table, n.outs.boxes)
 	n.shares.restore(m)
 	n.outs.open(n.marks.listed)
@@ -292,8 +298,8 @@ func (n *Node) Freeze() *Moment {
 	if !n.On() {
 		return nil
 	}
-	m := &Moment{arrival: n.tables.arriving(), outs: n.outs.counts(), gone: n.outs.goneNumbers(),
-		full: n.shares.full.Load()}
+	m := &Moment{arrival: n.tables.arriving(), leaving: n.leaving.freeze(), outs: n.outs.counts(),
+		gone: n.outs.goneNumbers(), full: n.shares.full.Load()}
 	m.idle = n.others.Done() && !n.outs.passing() || n.end.quiet()
 	m.intake, m.reading = n.intake.freeze()
 	return m
@@ -304,7 +310,7 @@ func (n *Node) SaveTo(m *state.Manifest, mo *Moment) error {
 	if mo == nil {
 		return nil
 	}
-	m.Intake, m.Full, m.PageSlots = mo.intake, mo.full, n.shares.slots
+	m.Intake, m.Full, m.PageSlots, m.Leaving = mo.intake, mo.full, n.shares.slots, mo.leaving
 	return n.tables.saveTo(m, mo.arrival)
 }
 
@@ -334,13 +340,35 @@ func (n *Node) Quiet() bool { return n.On() && n.end.quiet() }
 // node has nothing left to do; idle looks once more whether the marks of the others give work to its walkers. It
 // belongs to one goroutine, with Concluded.
 func (n *Node) AgreeToEnd(idle func() bool) {
-	if n.On() && !n.tables.changing() && !n.outs.passing() {
+	if n.On() && !n.tables.changing() && !n.outs.passing() && !n.Leaving() {
 		n.end.agree(n.intake.in.Taken, idle)
 	}
 }
 
 // SlotsCome reports whether slots are on their way to this node, or are to be given to it.
 func (n *Node) SlotsCome() bool { return n.On() && n.tables.coming() }
+
+// Leaving reports whether the move of slots from this node has not ended: URLs of them may be in its queues of BEAST.
+func (n *Node) Leaving() bool { return n.On() && n.leaving.any() }
+
+// Leave moves a URL in a queue of BEAST to another node, if its slot has left; data is its record. It is part of a
+// transaction.
+func (n *Node) Leave(tx *account.Tx, data []byte, from state.Place) (left bool, _ error) {
+	if !n.On() {
+		return false, nil
+	}
+	return n.leaving.leave(tx, data, from)
+}
+
+// Left ends the move of slots from this node: all their URLs have left. It is part of a transaction.
+func (n *Node) Left(tx *account.Tx) error {
+	if err := n.leaving.end(); err != nil {
+		return err
+	}
+	tx.Wake(n.tables.wake)
+	tx.Late.Add(n.opt.Log.Info, "all URLs of the slots that have moved are on their way")
+	return nil
+}
 
 // Concluded reports whether the crawl is over on all nodes. The caller ensures that this node has nothing left to do.
 func (n *Node) Concluded() bool { return !n.On() || n.end.concluded() }

@@ -74,7 +74,7 @@ func (s *intake) retryQuarantine() error {
 		data := bytes.Clone(msg)
 		h, bad := cluster.ReadHeader(data)
 		if bad == nil {
-			s.inlet.Reset()
+			s.reset()
 			bad = s.decoder.Records(data, &h, s.inlet)
 		}
 		if bad == nil {

@@ -28,7 +28,9 @@ type tables struct {
 	opt   *Options
 	heard *heard
 	gone  *abandoned
-	rest  func()                     // ends the run, so that the table can change
+	// leaving are slots that leave this node. Until their URLs have left, no others do.
+	leaving *leaving
+	rest    func()                     // ends the run, so that the table can change
 	fits  func(*cluster.Table) error // the limits of this node are enough for that table
 	told  time.Time                  // when the goroutine "table" last said why it does not take a table
 	wake  account.Signal
@@ -260,6 +262,8 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return nil, t.refuse(ctx, next, t.opt.Refused.Refused)
 	case next.Giver == t.opt.Node && lost >= 0:
 		return nil, t.refuse(ctx, next, fmt.Sprintf("node %d was abandoned (--give-up-node)", takers[lost]))
+	case next.Giver == t.opt.Node && t.leaving.any():
+		return nil, nil
 	case next.Giver == t.opt.Node:
 		if cluster.Common(t.opt.reads(), t.opt.Node, t.heard.all(), t.gone.flags()) < cluster.MovedVersion {
 			return nil, nil // a node of an older program, or one whose mark is not known

@@ -290,6 +290,10 @@ func (r *ClusterReport) Write(w io.Writer) error {
 			fmt.Fprintf(w, "%s and log lines belong to URLs that were done before their slots moved to "+
 				"other nodes\n", human.Counted(d.History, "response", "responses"))
 		}
+		if d.Leaving > 0 {
+			fmt.Fprintf(w, "%s on their way to the nodes that have got their slots\n",
+				human.Counted(d.Leaving, "URL in a queue is", "URLs in queues are"))
+		}
 	}
 	for _, why := range r.Bad {
 		fmt.Fprintln(w, "AUDIT:", why)

@@ -33,6 +33,7 @@ type ClusterOptions struct {
 type ClusterDeep struct {
 	Own, Foreign int64 // URLs in records, responses and logs of their owner, and of other nodes
 	History      int64 // responses and lines of logs from before their slots moved to other nodes
+	Leaving      int64 // URLs in BEAST on their way to other nodes
 	Keys, Twice  int64 // keys of URLseen of all nodes, and keys on two nodes
 }
 
@@ -249,15 +250,19 @@ func (n *openNode) deep(table *cluster.Table, deep *ClusterDeep, found *ClusterR
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	var last []byte // host of the last URL that the node owns
-	x.URL = func(url []byte, ended bool) error {
+	x.URL = func(url []byte, at state.Place) error {
 		host := weburl.Split(url).Host
 		if len(last) > 0 && bytes.Equal(host, last) {
 			deep.Own++
 			return nil
 		}
 		if owner := table.Owner(n.saved.PLDKey(host)); owner != n.cluster.Node {
-			if ended && table.Moves() > 0 {
+			switch {
+			case at == state.PlaceFetched && table.Moves() > 0:
 				deep.History++
+				return nil
+			case inBeast(at) && n.m.Leaving != nil && n.m.Leaving.Slots.HasPLD(n.saved.PLDKey(host)):
+				deep.Leaving++
 				return nil
 			}
 			deep.Foreign++

@@ -139,7 +139,7 @@ type Scanner struct {
 	// MovedKeys are keys of slots that have moved here, and that URLseen has not passed on; early are those of URLs
 	// that came before URLseen has merged their keys.
 	MovedKeys, early weburl.Sum
-	// Away are URLs that ended here before their slots moved to other nodes.
+	// Away are URLs that ended here before their slots moved to other nodes, and those that leave BEAST for them.
 	Away weburl.Sum
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit   func(key uint64, entries []TaggedKey, seen bool) error
@@ -156,9 +156,9 @@ type Scanner struct {
 	Outboxes map[int]*cluster.OutboxFound
 	cluster  *Cluster
 	Stored   []StoredFile // those of the list of objects
-	// URL, if set, is called with the URL of each record, and of each response and line of the crawl log: with ended.
-	// The URL is valid during the call.
-	URL func(url []byte, ended bool) error
+	// URL, if set, is called with the URL of each record, and of each response and line of the crawl log, with its
+	// place: PlaceFetched for the latter two. The URL is valid during the call.
+	URL func(url []byte, at state.Place) error
 }
 
 const defaultAuditRAM = 256 << 20
@@ -248,7 +248,7 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 		x.row.Records--
 		return rec, x.damage(fmt.Errorf("unreadable record: %w", err))
 	}
-	if err := x.url(rec.URL, false); err != nil {
+	if err := x.url(rec.URL, p); err != nil {
 		return rec, err
 	}
 	key := x.Saved.Hasher.URLKey(rec.URL)
@@ -257,11 +257,11 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 }
 
 // url passes a URL to URL.
-func (x *Scanner) url(url []byte, ended bool) error {
+func (x *Scanner) url(url []byte, at state.Place) error {
 	if x.URL == nil {
 		return nil
 	}
-	return x.URL(url, ended)
+	return x.URL(url, at)
 }
 
 // markOf hashes the position and status of a response; never 0.
@@ -353,7 +353,7 @@ func (x *Scanner) capture(c *warc.Capture) error {
 		x.Report.Output.Answers++
 		return nil
 	}
-	if err := x.url([]byte(c.URL), true); err != nil {
+	if err := x.url([]byte(c.URL), state.PlaceFetched); err != nil {
 		return err
 	}
 	key := x.Saved.Hasher.URLKey([]byte(c.URL))
@@ -365,7 +365,7 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 	if e.Order {
 		return nil
 	}
-	if err := x.url([]byte(e.URL), true); err != nil {
+	if err := x.url([]byte(e.URL), state.PlaceFetched); err != nil {
 		return err
 	}
 	k := TaggedKey{Key: x.Saved.Hasher.URLKey([]byte(e.URL)), Tag: tagLogRefused}

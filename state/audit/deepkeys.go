@@ -138,7 +138,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 	case live+ended == 0 && seen:
 		k.Nowhere++
 		x.nowhere.Add(key)
-	case live == 0 && !seen && x.Elsewhere(key):
+	case !seen && x.Elsewhere(key) && (live == 0 || x.leaves(key, entries)):
 		x.Away.Add(key)
 	case !seen && !ordered: // URLseen may not have merged an enqueued URL yet
 		k.NotSeen++
@@ -157,6 +157,16 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 	}
 	return nil
 }
+
+// leaves reports whether a URL waits in BEAST for its way to another node, which has its key.
+func (x *Scanner) leaves(key uint64, entries []TaggedKey) bool {
+	l := x.Manifest.Leaving
+	return l != nil && l.Slots.HasKey(key) && !slices.ContainsFunc(entries, func(e TaggedKey) bool {
+		return e.Tag < uint8(state.NumPlaces) && !inBeast(state.Place(e.Tag))
+	})
+}
+
+func inBeast(p state.Place) bool { return p == state.PlaceBeast || p == state.PlaceOverBudget }
 
 // Elsewhere reports whether another node of the cluster owns the slot of a key.
 func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Elsewhere(key) }

@@ -27,6 +27,9 @@ import (
 // the old one: its stores without these slots, and outboxes that have the content of the slots behind their messages.
 // One journal makes both the node's state. So the slots are in the outboxes, or nothing has changed. The outboxes keep
 // their records until the takers have them.
+//
+// The queues of BEAST are most of the bytes. Give only marks their records: the crawl sends those of the slots when it
+// runs again (crawl/budgets, beast.State.Sift). The record MovedEnd follows them.
 
 // GiveOptions describe what a node gives.
 type GiveOptions struct {
@@ -41,7 +44,7 @@ type GiveOptions struct {
 // GiveReport says what was given.
 type GiveReport struct {
 	Slots    int
-	Given    cluster.MovedSums
+	Given    cluster.MovedSums // without what is in BEAST
 	Takers   []int
 	Messages uint64 // that carry it
 }
@@ -152,7 +155,7 @@ type giver struct {
 }
 
 func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
-	m := &mover{opt: &Options{RAMBytes: opt.RAMBytes}, file: &cluster.File{Table: opt.Before},
+	m := &mover{sifts: true, opt: &Options{RAMBytes: opt.RAMBytes}, file: &cluster.File{Table: opt.Before},
 		next: &cluster.File{Table: opt.Next}, rep: &Report{}}
 	g := &giver{mover: m, give: opt}
 	none := new(cluster.Loads) // of nodes that get nothing
@@ -205,6 +208,7 @@ func (g *giver) build() error {
 	}
 	next := &n.shadow.Next
 	next.Frozen.Table, next.Frozen.Slots = g.give.Next.Sum(), n.owns
+	next.Leaving = &state.Leaving{Change: g.give.Change.Moves, SeedsDone: n.m.Seeds.Done}
 	if next.Table, err = g.give.Change.Encode(); err != nil {
 		return err
 	}
@@ -300,8 +304,14 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 	return nil
 }
 
-// end ends what each taker gets.
+// end ends what each taker gets now.
 func (g *giver) end(n *node) error {
+	leaving := n.shadow.Next.Leaving
+	for slot := range cluster.Slots {
+		if g.give.Before.OwnerOf(slot) != g.give.Next.OwnerOf(slot) {
+			leaving.Slots.Set(slot)
+		}
+	}
 	for _, to := range g.to {
 		r := to.remote
 		if err := r.flush(); err != nil {
@@ -315,10 +325,7 @@ func (g *giver) end(n *node) error {
 				}
 			}
 		}
-		if err := r.moved(cluster.MovedEnd, cluster.AppendMovedEnd(nil, uint64(g.give.Change.Moves), n.m.Seeds.Done,
-			&r.sums)); err != nil {
-			return err
-		}
+		leaving.To = append(leaving.To, state.LeavingPart{Node: to.number, Sums: r.sums})
 		if err := r.save(); err != nil {
 			return err
 		}
@@ -329,7 +336,7 @@ func (g *giver) end(n *node) error {
 func (g *giver) report() *GiveReport {
 	rep := &GiveReport{Given: g.sums}
 	for slot := range cluster.Slots {
-		if g.give.Before.OwnerOf(slot) != g.give.Next.OwnerOf(slot) {
+		if g.n.shadow.Next.Leaving.Slots.Has(slot) {
 			rep.Slots++
 		}
 	}
@@ -493,11 +500,8 @@ func keyed(key uint64, value []byte) []byte {
 // url gives a URL that waits.
 func (r *remote) url(key uint64, rec *weburl.Record, again bool) error {
 	r.sums.Waiting.Add(key)
-	head := byte(0)
-	if again {
-		head = 1
-	}
-	return r.moved(cluster.MovedURL, rec.Append([]byte{head}))
+	r.g.n.counted.Slots[weburl.SlotOf(key)].Waiting--
+	return r.moved(cluster.MovedURL, cluster.AppendMovedURL(nil, rec, again))
 }
 
 // add gives a tuple that waits in a store.

@@ -3,6 +3,7 @@ package move
 import (
 	"fmt"
 
+	"drumbeat/beast"
 	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -84,7 +85,11 @@ func (m *mover) counted(n *node) error {
 		}
 	}
 	for slot := range l.Slots {
-		m.nodes[m.next.Table.OwnerOf(slot)].counted.Slots[slot].Add(l.Slots[slot])
+		to := m.nodes[m.next.Table.OwnerOf(slot)]
+		to.counted.Slots[slot].Add(l.Slots[slot])
+		if to.remote != nil { // until they leave
+			n.counted.Slots[slot].Waiting = l.Slots[slot].Waiting
+		}
 	}
 	for _, to := range m.nodes {
 		if to == n || to.loads[n.number] {
@@ -131,7 +136,12 @@ func (m *mover) text(n *node, aux []byte, unique bool) error {
 		return to.add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux})
 	}
 	n.before[state.PlaceUnstreamed].Add(key)
-	to.counted.Slots[weburl.SlotOf(key)].Add(cluster.Load{Known: 1, Waiting: 1}) // URLseen would pass it on now
+	slot := weburl.SlotOf(key) // URLseen would pass it on now
+	if to.remote != nil {
+		n.counted.Slots[slot].Waiting++ // until remote.url
+	} else {
+		to.counted.Slots[slot].Add(cluster.Load{Known: 1, Waiting: 1})
+	}
 	return to.arrive(key, &rec, n.partOf(&rec), false)
 }
 
@@ -280,8 +290,19 @@ func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
 	return next, err
 }
 
-// beast divides the queues of BEAST.
-func (m *mover) beast(n *node) error { return n.shadow.RemakeBeast(m.kept(n)) }
+// beast divides the queues of BEAST, or marks their records.
+func (m *mover) beast(n *node) error {
+	if !m.sifts {
+		return n.shadow.RemakeBeast(m.kept(n))
+	}
+	for _, p := range [...]state.Place{state.PlaceBeast, state.PlaceOverBudget} {
+		n.before[p], n.after[p] = n.m.Accounts.Places[p], n.m.Accounts.Places[p]
+	}
+	return repair.RemakePart(n.shadow, state.NameBeast, func(_, next *beast.State) error {
+		next.Sift()
+		return nil
+	})
+}
 
 // kept returns a function that divides a queue of several.
 func (m *mover) kept(n *node) repair.RemakeOne {

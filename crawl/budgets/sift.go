@@ -1,0 +1,72 @@
+package budgets
+
+import (
+	"drumbeat/beast"
+	"drumbeat/crawl/account"
+	"drumbeat/state"
+)
+
+// When slots of a node of a cluster move to another one while the crawl runs, state/move.Give divides all stores but the
+// queues of BEAST, which may have 100 GB: it only marks their records. The crawl looks at them while it runs. URLs of
+// slots that have left go to the outbox for their node, the others to the end of their queue.
+
+// siftLot is the number of records that one transaction looks at: some 100 µs, in which no checkpoint begins.
+const siftLot = 64
+
+// sift looks at some marked records of BEAST's queues, and ends the move of the slots when none is left. It belongs to
+// the goroutine of the scan. It returns false if there was nothing to do.
+func (b *Stage) sift() (did bool, err error) {
+	if b.space.Pausing() != "" {
+		return false, nil
+	}
+	err = b.run.Transact(func(tx *account.Tx) error {
+		if !b.Beast.Sifting() {
+			did = true
+			return b.others.Leaving.Left(tx)
+		}
+		n, err := b.Beast.Sift(siftLot, b.stays(tx))
+		did = n > 0
+		return err
+	})
+	return did, err
+}
+
+// siftCurrent does the same in the current queue, for the goroutine that reads it.
+func (b *Stage) siftCurrent() (did bool, err error) {
+	if !b.Beast.Sifting() || b.space.Pausing() != "" {
+		return false, nil
+	}
+	err = b.run.Transact(func(tx *account.Tx) error {
+		n, err := b.Beast.SiftCurrent(siftLot, b.stays(tx))
+		did = n > 0
+		if !b.Beast.Sifting() {
+			tx.Wake(b.wakeScan)
+		}
+		return err
+	})
+	return did, err
+}
+
+// stays returns a function that moves the URLs whose slots have left.
+func (b *Stage) stays(tx *account.Tx) func(n beast.Number, rec []byte) (bool, error) {
+	return func(n beast.Number, rec []byte) (bool, error) {
+		from := state.PlaceBeast
+		if n == beast.OverBudget {
+			from = state.PlaceOverBudget
+		}
+		left, err := b.others.Leaving.Leave(tx, rec, from)
+		return !left, err
+	}
+}
+
+// leave moves a URL that Peek has returned, if its slot has left.
+func (b *Stage) leave(tx *account.Tx, data []byte) (left bool, err error) {
+	left, err = b.others.Leaving.Leave(tx, data, state.PlaceBeast)
+	if left && err == nil {
+		b.Beast.Advance()
+	}
+	if !b.Beast.Sifting() {
+		tx.Wake(b.wakeScan)
+	}
+	return left, err
+}

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"sync"
+
+	"drumbeat/admit"
+	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// leaving moves the URLs of slots that have left, which state/move.Give left in the queues of BEAST. The last of them is
+// followed by cluster.MovedEnd, so that the taker, which works on the slots meanwhile, gets them by the table, too. Its
+// methods are safe for concurrent use; they are parts of transactions.
+type leaving struct {
+	saved *state.Saved
+	opt   *Options
+	outs  *outboxes
+	gone  *abandoned
+	take  func(in *admit.Inlet, tx *account.Tx) error // what a message of another node does with its records
+
+	mu    sync.Mutex
+	slots *state.Leaving // nil: none
+	inlet *admit.Inlet
+}
+
+// restore continues from a manifest, nil for a new crawl.
+func (l *leaving) restore(m *state.Manifest, links *admit.Policy) {
+	if m != nil {
+		l.slots = m.Leaving.Clone()
+	}
+	l.inlet = admit.NewInlet(links)
+}
+
+// freeze returns a copy of the slots.
+func (l *leaving) freeze() *state.Leaving {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.slots.Clone()
+}
+
+func (l *leaving) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.slots != nil
+}
+
+// leave moves a URL whose slot has left; ok is false if it stays.
+func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool, err error) {
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		return false, err
+	}
+	key := l.saved.Hasher.URLKey(rec.URL)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.slots == nil || !l.slots.Slots.HasKey(key) {
+		return false, nil
+	}
+	rec.Extra, rec.Reason = nil, 0
+	owner := l.opt.Table.OwnerOf(weburl.SlotOf(key))
+	if part := l.slots.Part(owner); part != nil && !l.gone.has(owner) {
+		part.Sums.Waiting.Add(key)
+		err = l.outs.boxes[owner].AddMoved(cluster.MovedURL, cluster.AppendMovedURL(nil, &rec, from != state.PlaceOverBudget))
+	} else {
+		err = l.link(tx, &rec)
+	}
+	tx.Depart(key, from)
+	return true, err
+}
+
+// link makes a URL a link: the node that got its slot was lost, so the present owner does not know the URL.
+func (l *leaving) link(tx *account.Tx, rec *weburl.Record) error {
+	rec.Budget = 0
+	l.inlet.Reset()
+	if _, err := l.inlet.Link(rec.Append(nil)); err != nil {
+		return err
+	}
+	return l.take(l.inlet, tx)
+}
+
+// end tells the takers that all URLs have left.
+func (l *leaving) end() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.slots == nil {
+		return nil
+	}
+	for i := range l.slots.To {
+		p := &l.slots.To[i]
+		if l.gone.has(p.Node) {
+			continue
+		}
+		if err := l.outs.boxes[p.Node].AddMoved(cluster.MovedEnd,
+			cluster.AppendMovedEnd(nil, uint64(l.slots.Change), l.slots.SeedsDone, &p.Sums)); err != nil {
+			return err
+		}
+	}
+	l.slots = nil
+	return nil
+}
