@@ -103,8 +103,11 @@ func (q *Requests) AnswerRobots(ctx context.Context) error {
 	stop, err := q.others.Cluster.Answer(AskKind,
 		func(asked context.Context, from int, data []byte) []byte {
 			ask, ok := q.parseAsk(data)
-			if !ok {
+			switch {
+			case !ok:
 				return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
+			case q.others.Cluster.Elsewhere(weburl.Split([]byte(ask.URL)).Host): // one node has another table
+				return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 			}
 			place, asked := places.take(asked, q.saved.PLDKey(weburl.Split([]byte(ask.URL)).Host))
 			if place == nil {
@@ -139,7 +142,7 @@ func (q *Requests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
 		return ask, false
 	}
 	url, err := weburl.Canonical(ask.URL)
-	return ask, err == nil && url == ask.URL && !q.others.Cluster.Elsewhere(weburl.Split([]byte(url)).Host)
+	return ask, err == nil && url == ask.URL
 }
 
 // robotsFor makes a request of another node, and returns its encoded outcome.

@@ -5,8 +5,14 @@ import "context"
 // owner returns the node that owns a host.
 func (n *Node) owner(host []byte) int { return n.opt.Table.Owner(n.saved.PLDKey(host)) }
 
-// Elsewhere reports whether another node owns a host.
-func (n *Node) Elsewhere(host []byte) bool { return n.On() && n.owner(host) != n.opt.Node }
+// Elsewhere reports whether another node owns a host. This node visits those of slots that move here.
+func (n *Node) Elsewhere(host []byte) bool {
+	if !n.On() || n.owner(host) == n.opt.Node {
+		return false
+	}
+	coming := n.tables.arriving().slots
+	return !coming.HasPLD(n.saved.PLDKey(host))
+}
 
 // NoRequests reports whether requests for robots.txt cannot begin yet (Leases.NoRequests).
 func (n *Node) NoRequests() bool { return n.leases.NoRequests() }
