@@ -108,7 +108,7 @@ func (c *crawler) wire() {
 	c.checkpointer = checkpoint.New(e.Run, e.Saved, checkpoint.Options{Log: e.opt.Observe.Log,
 		Every: e.opt.Disk.CheckpointEvery}, c.space)
 	c.backups = backups.New(e.Run, e.Saved, e.opt.Backup, e.holder, e.opt.Observe.Log, e.opt.Identity.Version)
-	c.backups.Wire(c.checkpointer)
+	c.backups.Wire(c.checkpointer, c.node.Leaving)
 	c.wireOutput()
 	c.wireSeen()
 	c.wireGate()

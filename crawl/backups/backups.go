@@ -66,6 +66,7 @@ type Keeper struct {
 	holder      *disk.Holder
 	table       uint64 // of owners, of this run
 	checkpoints Checkpoints
+	leaving     func() bool
 
 	mu      sync.Mutex // guards the fields below; a leaf
 	backup  *backup.Backup
@@ -90,8 +91,9 @@ func New(run *account.Run, saved *state.Saved, opt *Options, holder *disk.Holder
 	return k
 }
 
-// Wire gives the Keeper the maker of checkpoints.
-func (k *Keeper) Wire(c Checkpoints) { k.checkpoints = c }
+// Wire gives the Keeper the maker of checkpoints. leaving reports whether URLs of slots leave the node: a node that is
+// replaced from a backup of such a moment would send some of them twice, so none is made then.
+func (k *Keeper) Wire(c Checkpoints, leaving func() bool) { k.checkpoints, k.leaving = c, leaving }
 
 // Access tries the place at the start of a run, before the crawl writes anything. It returns an error if waiting
 // cannot help. m is nil for a new crawl.
@@ -170,6 +172,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	wait := time.Duration(0)
 	for account.Sleep(ctx, k.due(time.Now(), wait)) {
+		if k.leaving() {
+			wait = min(k.figures.Every, leavingWait)
+			continue
+		}
 		if !k.changed() {
 			wait = min(k.figures.Every, time.Minute)
 			continue
@@ -201,6 +207,9 @@ func (k *Keeper) changed() bool {
 	defer k.mu.Unlock()
 	return k.figures.Made == 0 || k.changes != k.run.Changes()
 }
+
+// leavingWait is how long the next backup waits before it looks again whether URLs leave.
+const leavingWait = 5 * time.Second
 
 // noteAttempt logs the result of an attempt, and returns the wait until the next one.
 func (k *Keeper) noteAttempt(err error, wait time.Duration) time.Duration {
