@@ -149,8 +149,8 @@ func (r *siftRig) place() {
 	r.again = r.again[:0]
 }
 
-// TestSift: in any order of sifting, reading, appending and restarts, each record that leaves comes to the function once
-// or is read while records are marked, and no other one does. Afterwards none is left in any queue.
+// TestSift: in any order of sifting, reading, appending and restarts, each record that leaves comes to the function
+// once or is read while records are marked, and no other one does. Afterwards none is left in any queue.
 func TestSift(t *testing.T) {
 	for seed := range uint64(60) {
 		r := newSiftRig(t, seed+*seedFlag)

@@ -98,7 +98,8 @@ func TestGiveWhileRunning(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
 			o.Robots.RedirectHost = 0
 		})
-		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, nil)
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond},
+			func(_ int, o *Options) { siftsSlowly(o, time.Second) })
 		defer c.close()
 		before := c.options[0].Cluster.Table
 		next, err := before.Give(0, half(before, 0, 1))
@@ -228,6 +229,15 @@ func TestGrow(t *testing.T) {
 	})
 }
 
+// siftsSlowly makes a giver take a while to look through its queues.
+func siftsSlowly(o *Options, wait time.Duration) {
+	o.tests.hook = func(place string) {
+		if place == "sift" {
+			time.Sleep(wait)
+		}
+	}
+}
+
 // coordinator changes the table of a cluster whose nodes and broker fail. It is what the operator's command does.
 type coordinator struct {
 	c *testCluster
@@ -278,6 +288,7 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 	c := newCluster(t, web, nodes, faults, func(node int, o *Options) {
 		small(o)
 		o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
+		siftsSlowly(o, time.Duration(seed%5)*time.Second)
 	})
 	defer c.close()
 	ctx, stop := context.WithCancel(t.Context())

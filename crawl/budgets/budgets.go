@@ -2,7 +2,6 @@ package budgets
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -112,14 +111,6 @@ type Others struct {
 	Hungry       func() bool                      // many connections are idle because no URL in RAM is due
 	UnderWay     func() int                       // requests for robots.txt
 	Checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
-}
-
-// Leaving moves URLs of slots that other nodes have got (sift.go).
-type Leaving interface {
-	Leaving() bool // the move of slots from this node has not ended
-	// Leave moves a URL to another node if its slot has left; data is its record. It is part of a transaction.
-	Leave(tx *account.Tx, data []byte, from state.Place) (left bool, _ error)
-	Left(tx *account.Tx) error // all URLs of the slots have left. It is part of a transaction.
 }
 
 // Heaps know which hosts have many URLs.
@@ -389,69 +380,6 @@ func (b *Stage) Recheck(tx *account.Tx, data []byte, from state.Place) error {
 	check := b.CheckOf(&rec, data)
 	check.Again = revisit.Visited(rec.Visits)
 	return b.Star.Check([]star.CheckTuple{check})
-}
-
-// flagBudgets returns the budgets of the options.
-func (b *Stage) flagBudgets() (star.Budgets, error) {
-	f, err := star.ParseFunction(string(b.opt.Budgets.Policy))
-	return star.Budgets{Function: f, Default: b.opt.Budgets.Default, Max: b.opt.Budgets.Max,
-		Ranks: b.opt.Budgets.Ranks, QueuePages: b.opt.Budgets.QueuePages, Share: b.opt.Share()}, err
-}
-
-// CheckFunction reports why a budget function cannot be used; nil is that of the options.
-func (b *Stage) CheckFunction(f *changes.Function) error {
-	if b.opt.Admission.Scope != state.ScopeAll {
-		return errors.New("budgets are off because --scope is not all")
-	}
-	flags, err := b.flagBudgets()
-	if err == nil && f != nil {
-		_, err = budgetsOf(flags, f)
-	}
-	return err
-}
-
-// budgetsNow returns the budgets in force: those of the flags, with the operator's function.
-func (b *Stage) budgetsNow(flags star.Budgets) (star.Budgets, error) {
-	f := b.others.Operator.Function()
-	if f == nil {
-		return flags, nil
-	}
-	return budgetsOf(flags, f)
-}
-
-// budgetsOf returns budgets with another function.
-func budgetsOf(flags star.Budgets, f *changes.Function) (star.Budgets, error) {
-	fn, err := star.ParseFunction(f.Name)
-	if err == nil {
-		flags.Function, flags.Default, flags.Max = fn, f.Default, f.Max
-		err = flags.Validate()
-	}
-	return flags, err
-}
-
-// NewFunction puts the budget function of the operator in force: for URLs that STAR checks from now on, and,
-// by the goroutine "scan", for those in BEAST's queues after the current one.
-func (b *Stage) NewFunction() error {
-	flags, err := b.flagBudgets()
-	if err != nil {
-		return err
-	}
-	budgets, err := b.budgetsNow(flags)
-	if err == nil {
-		err = b.Star.SetBudgets(budgets)
-	}
-	if err != nil {
-		return err
-	}
-	b.Replace()
-	return nil
-}
-
-// Replace makes the goroutine "scan" place the URLs of BEAST again, because the epoch has changed.
-func (b *Stage) Replace() {
-	b.Star.Refresh()
-	b.wakeScan.Raise()
-	b.wakeSupporters.Raise()
 }
 
 // Placed returns how many URLs placing again would move.

@@ -6,9 +6,17 @@ import (
 	"drumbeat/state"
 )
 
-// When slots of a node of a cluster move to another one while the crawl runs, state/move.Give divides all stores but the
-// queues of BEAST, which may have 100 GB: it only marks their records. The crawl looks at them while it runs. URLs of
-// slots that have left go to the outbox for their node, the others to the end of their queue.
+// When slots of a node of a cluster move to another one while the crawl runs, state/move.Give divides all stores but
+// the queues of BEAST, which may have 100 GB: it only marks their records. The crawl looks at them while it runs. URLs
+// of slots that have left go to the outbox for their node, the others to the end of their queue.
+
+// Leaving moves URLs of slots that other nodes have got (sift.go).
+type Leaving interface {
+	Leaving() bool // the move of slots from this node has not ended
+	// Leave moves a URL to another node if its slot has left; data is its record. It is part of a transaction.
+	Leave(tx *account.Tx, data []byte, from state.Place) (left bool, _ error)
+	Left(tx *account.Tx) error // all URLs of the slots have left. It is part of a transaction.
+}
 
 // siftLot is the number of records that one transaction looks at: some 100 µs, in which no checkpoint begins.
 const siftLot = 64
@@ -19,6 +27,7 @@ func (b *Stage) sift() (did bool, err error) {
 	if b.space.Pausing() != "" {
 		return false, nil
 	}
+	b.run.Hook("sift")
 	err = b.run.Transact(func(tx *account.Tx) error {
 		if !b.Beast.Sifting() {
 			did = true
@@ -36,6 +45,7 @@ func (b *Stage) siftCurrent() (did bool, err error) {
 	if !b.Beast.Sifting() || b.space.Pausing() != "" {
 		return false, nil
 	}
+	b.run.Hook("sift")
 	err = b.run.Transact(func(tx *account.Tx) error {
 		n, err := b.Beast.SiftCurrent(siftLot, b.stays(tx))
 		did = n > 0

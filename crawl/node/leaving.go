@@ -10,9 +10,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// leaving moves the URLs of slots that have left, which state/move.Give left in the queues of BEAST. The last of them is
-// followed by cluster.MovedEnd, so that the taker, which works on the slots meanwhile, gets them by the table, too. Its
-// methods are safe for concurrent use; they are parts of transactions.
+// leaving moves the URLs of slots that have left, which state/move.Give left in the queues of BEAST. The last of them
+// is followed by cluster.MovedEnd, so that the taker, which works on the slots meanwhile, gets them by the table, too.
+// Its methods are safe for concurrent use; they are parts of transactions.
 type leaving struct {
 	saved *state.Saved
 	opt   *Options
@@ -62,7 +62,8 @@ func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool,
 	owner := l.opt.Table.OwnerOf(weburl.SlotOf(key))
 	if part := l.slots.Part(owner); part != nil && !l.gone.has(owner) {
 		part.Sums.Waiting.Add(key)
-		err = l.outs.boxes[owner].AddMoved(cluster.MovedURL, cluster.AppendMovedURL(nil, &rec, from != state.PlaceOverBudget))
+		err = l.outs.boxes[owner].AddMoved(cluster.MovedURL,
+			cluster.AppendMovedURL(nil, &rec, from != state.PlaceOverBudget))
 	} else {
 		err = l.link(tx, &rec)
 	}
@@ -81,14 +82,16 @@ func (l *leaving) link(tx *account.Tx, rec *weburl.Record) error {
 }
 
 // end tells the takers that all URLs have left.
-func (l *leaving) end() error {
+func (l *leaving) end(tx *account.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.slots == nil {
 		return nil
 	}
+	urls := int64(0)
 	for i := range l.slots.To {
 		p := &l.slots.To[i]
+		urls += p.Sums.Waiting.N
 		if l.gone.has(p.Node) {
 			continue
 		}
@@ -97,6 +100,8 @@ func (l *leaving) end() error {
 			return err
 		}
 	}
+	tx.Late.Add(l.opt.Log.Info, "all URLs of the slots that this node has given are on their way", "change",
+		l.slots.Change, "urls", urls)
 	l.slots = nil
 	return nil
 }

@@ -362,12 +362,8 @@ func (n *Node) Leave(tx *account.Tx, data []byte, from state.Place) (left bool, 
 
 // Left ends the move of slots from this node: all their URLs have left. It is part of a transaction.
 func (n *Node) Left(tx *account.Tx) error {
-	if err := n.leaving.end(); err != nil {
-		return err
-	}
 	tx.Wake(n.tables.wake)
-	tx.Late.Add(n.opt.Log.Info, "all URLs of the slots that have moved are on their way")
-	return nil
+	return n.leaving.end(tx)
 }
 
 // Concluded reports whether the crawl is over on all nodes. The caller ensures that this node has nothing left to do.

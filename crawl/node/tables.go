@@ -31,10 +31,10 @@ type tables struct {
 	// leaving are slots that leave this node. Until their URLs have left, no others do.
 	leaving *leaving
 	rest    func()                     // ends the run, so that the table can change
-	fits  func(*cluster.Table) error // the limits of this node are enough for that table
-	told  time.Time                  // when the goroutine "table" last said why it does not take a table
-	wake  account.Signal
-	once  sync.Once
+	fits    func(*cluster.Table) error // the limits of this node are enough for that table
+	told    time.Time                  // when the goroutine "table" last said why it does not take a table
+	wake    account.Signal
+	once    sync.Once
 	// listed is closed when the broker's table is known: before that a mark of a later table would look like that of
 	// another cluster.
 	listed chan struct{}

@@ -104,10 +104,8 @@ func (n *node) check(table *cluster.Table) error {
 	case quarantine != nil && quarantine.Records > 0:
 		return refuse("%s in its quarantine: start a version that reads them, and stop it",
 			human.Counted(quarantine.Records, "message of another node is", "messages of other nodes are"))
-	case !m.Arriving.IsZero():
-		return refuse("slots are on their way to it: start the nodes until they have come")
-	case m.Leaving != nil:
-		return refuse("slots are on their way from it: start the nodes until they have come")
+	case !m.Arriving.IsZero() || m.Leaving != nil:
+		return refuse("slots are on their way to it, or from it: start the nodes until they have come")
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:

@@ -90,8 +90,8 @@ func newResync(all *ResyncOptions, opt *Options, r *state.Saved, m *state.Manife
 		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", all.Back, found.Cluster.Nodes-1)
 	}
 	if m.Leaving != nil && found.Cluster.Node == all.Back {
-		return nil, refuseResync("slots were leaving the node at that time, and others may have got URLs that it still " +
-			"has: take a later backup")
+		return nil, refuseResync("slots were leaving the node at that time, and others may have got URLs that it " +
+			"still has: take a later backup")
 	}
 	rep.Deep.Report = *found
 	return &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster},
