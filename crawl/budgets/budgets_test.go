@@ -80,7 +80,7 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 		Sites: w.Sites, Sketches: observe.NewSketches(), Strategy: &r.strategy,
 		Traps: func() *trapscore.Table { return nil }},
 		budgets.Needs{Check: w, Passes: w.Passes, Seen: r, Space: w.Space, Stock: w.Stock})
-	r.stage.Wire(budgets.Others{Heaps: func() budgets.Heaps { return r }, Operator: r,
+	r.stage.Wire(budgets.Others{Heaps: func() budgets.Heaps { return r }, Operator: r, Leaving: none{},
 		Deferrals: deferrals{r}, Hungry: r.hungry, UnderWay: r.underWay, Checkpointed: r.last})
 	r.stage.OpenCache()
 	w.T.Cleanup(r.stage.Close)
@@ -422,3 +422,10 @@ func TestEndOfQueue(t *testing.T) {
 		}
 	})
 }
+
+// none are slots that do not leave.
+type none struct{}
+
+func (none) Leaving() bool                                        { return false }
+func (none) Leave(*account.Tx, []byte, state.Place) (bool, error) { return false, nil }
+func (none) Left(*account.Tx) error                               { return nil }

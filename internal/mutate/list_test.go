@@ -77,9 +77,11 @@ var mutants = []mutant{
 		edits: []edit{{"	q.retired = append(q.retired, q.segments[0])\n",
 			"	_ = q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, q.segments[0]))\n"}}},
 	{name: "beast-queue-deleted-early", file: "beast/beast.go",
-		edits: []edit{{"		b.retired = append(b.retired, q)\n", "		_ = q.Destroy()\n"}}},
+		edits: []edit{{"			b.retire(q)\n", "			_ = q.Destroy()\n"}}},
 	{name: "failed-queue-deleted-early", file: "beast/scan.go",
-		edits: []edit{{"	b.retired = append(b.retired, b.old)\n", "	_ = b.old.Destroy()\n"}}},
+		edits: []edit{{"	b.retire(b.old)\n", "	_ = b.old.Destroy()\n"}}},
+	{name: "marks-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestSift", edits: []edit{
+		{"			list[j].Marked = f.marked[i]\n", ""}}},
 	{name: "slot-deleted-early", file: "queue/calendar.go", edits: []edit{{"		c.dead = append(c.dead, s)\n",
 		"		_ = s.queue.Destroy()\n"}}},
 
@@ -232,7 +234,9 @@ var mutants = []mutant{
 	{name: "taken-again", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
 	{name: "intake-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
-		{"m.Intake, m.Full, m.PageSlots = mo.intake,", "m.Intake, m.Full, m.PageSlots = nil,"}}},
+		{"m.PageSlots, m.Leaving = mo.intake,", "m.PageSlots, m.Leaving = nil,"}}},
+	{name: "leaving-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestGiveWhileRunning|TestGiveCuts",
+		edits: []edit{{"n.shares.slots, mo.leaving\n", "n.shares.slots, nil\n"}}},
 	// Blocks that move, and indexes of blocks.
 	{name: "block-moved-with-what-was-read", file: "queue/move.go", pkg: "./queue", test: "TestMoveTo", edits: []edit{
 		{"		if q.headRead == 0 && r.end", "		if r.end"}}},
