@@ -234,7 +234,8 @@ func TestClusterWalkChanges(t *testing.T) {
 				t.Errorf("node %d: walkers wait for %d URLs", node, n)
 			}
 		}
-		if visited < 125 || visited > 250 {
+		// What the lost node had is lost, and the others have got its part, 84 URLs.
+		if visited <= 40 || visited > 250+84 {
 			t.Errorf("the two nodes have visited %d URLs", visited)
 		}
 	})

@@ -258,8 +258,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderPartsCut: {
 		help: "Images, style sheets and fonts of rendered pages beyond --render-limits resources"},
 	state.CountLinksWalk:      {help: "Links kept for the random walk, which follows some of them"},
-	state.CountLinksSent:      {help: "Links sent to the nodes that own them"},
-	state.CountLinksTaken:     {help: "Links received from other nodes"},
+	state.CountLinksSent:      {help: "Links, and walkers of a random walk, sent to the nodes that own them"},
+	state.CountLinksTaken:     {help: "Links, and walkers of a random walk, received from other nodes"},
 	state.CountEdgesSent:      {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
 	state.CountEdgesTaken:     {help: "PLD-PLD edges received from other nodes"},
 	state.CountSeedsElsewhere: {help: "Seeds that other nodes own"},
