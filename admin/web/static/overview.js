@@ -63,12 +63,22 @@ function showHealth(s) {
   showProblems(h, over(s));
 }
 
+// backupAge tells the age of the newest backup; "" without --backup.
+export function backupAge(s) {
+  if (!s.backup) return "";
+  const made = s.backup.number > 0 && instant(s.backup.time);
+  if (!made) return "none yet";
+  const age = Math.round((new Date(s.time) - made) / 1000);
+  return age > 0 ? wholeSeconds(age) + " ago" : "just now";
+}
+
 // showChecks shows what was looked at, where nothing is wrong.
 function showChecks(s, flow) {
   const box = byID("checks");
   box.hidden = over(s) || (s.health?.problems || []).length > 0;
   const saved = instant(s.checkpoint?.time);
   const age = saved ? Math.round((new Date(s.time) - saved) / 1000) : 0;
+  const backup = backupAge(s);
   const free = (s.disk?.dirs || []).reduce((least, d) => Math.min(least, d.free), Infinity);
   const made = flow.rate((x) => x.counters?.attempts ?? 0, MEAN);
   const failed = flow.mean((x) => x.rates?.errors ?? 0, MEAN);
@@ -77,6 +87,7 @@ function showChecks(s, flow) {
     [
       ["Failed requests", made > 0 ? percent(Math.min(1, failed / made)) : NONE],
       ["Last checkpoint", !saved ? "none yet" : age > 0 ? wholeSeconds(age) + " ago" : "just now"],
+      ...(backup ? [["Last backup", backup]] : []),
       ["RAM", s.ram?.limit ? percent(s.ram.used / s.ram.limit) + " of its limit" : NONE],
       ["Disk", free < Infinity ? bytes(free) + " free" : NONE],
     ],

@@ -2,7 +2,7 @@
 
 import { attr, byID, el, size, sync, text, tip } from "./dom.js";
 import { bytes, clock, count, duration, instant, NONE, percent, utc, wholeSeconds } from "./format.js";
-import { warned } from "./overview.js";
+import { backupAge, warned } from "./overview.js";
 import { facts } from "./structures.js";
 import { TERMS } from "./words.js";
 
@@ -59,7 +59,9 @@ function meter(id, share, warn, bad) {
   attr(box, "data-level", share >= bad ? "bad" : share >= warn ? "warn" : null);
 }
 
-function showCheckpoint(c, now) {
+function showCheckpoint(s, now) {
+  const c = s.checkpoint || {};
+  const b = s.backup;
   const t = instant(c.time);
   const age = t ? Math.round((now - t) / 1000) : 0;
   text(byID("cp-lead"), t ? (age > 0 ? wholeSeconds(age) + " ago" : "just now") : "None yet");
@@ -73,12 +75,18 @@ function showCheckpoint(c, now) {
     ["Stall", t ? duration(c.stall) : NONE, TERMS.stall],
     ["Longest pause", t ? duration(c.longestPause) : NONE, TERMS.pause],
     ["Longest stall", t ? duration(c.longestStall) : NONE, TERMS.stall],
+    ...(b
+      ? [
+          ["Backup", backupAge(s), TERMS.backup, b.number > 0 ? utc(instant(b.time)) : null],
+          ["Backup in", b.place],
+        ]
+      : []),
   ]);
 }
 
 export function showResources(s) {
   const now = instant(s.time) || new Date();
-  showCheckpoint(s.checkpoint || {}, now);
+  showCheckpoint(s, now);
   const { ram = {}, disk = {} } = s;
   text(
     byID("ram-lead"),

@@ -51,6 +51,7 @@ export const TERMS = {
   pause: "How long a checkpoint blocked changes to the crawl's state.",
   stall: "The longest transaction while a checkpoint ran.",
   checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl continues from it.",
+  backup: "A copy of a checkpoint elsewhere (--backup). drumbeat restore continues from it on another machine.",
   pld: "Pay-level domain: a public suffix and one more label, such as example.co.uk.",
   indegree: "The number of other domains that link to this one.",
   budget: "URLs of the domain that may enter each queue of BEAST.",
