@@ -94,6 +94,14 @@ func entries(set disk.Set, name string, st *drum.State, take func(drum.Key, []by
 
 // merge calls add for the entries of all sources in the order of keys. Of equal keys, the first source's counts.
 func merge(sources []iter.Seq[entry], add func(entry) error) error {
+	if len(sources) == 1 { // without the cost of iter.Pull
+		for e := range sources[0] {
+			if err := add(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	type head struct {
 		entry
 		next func() (entry, bool)
