@@ -240,3 +240,44 @@ func TestClusterWalkChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestClusterWalkReplace: a node of a walk is lost, and its backup takes its place. Walkers may be lost or be there
+// twice, but the walk ends, no walker waits for a URL for ever, and the audits balance.
+func TestClusterWalkReplace(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := replaceCluster(t, uint64(*seedFlag))
+		defer c.close()
+		for i := range c.options {
+			o := &c.options[i].Order
+			o.Strategy, o.Walk = strategy.RandomWalk, walk.Options{Walkers: 15, URLs: 400}
+		}
+		var running sync.WaitGroup
+		running.Go(func() { c.endure(0) })
+		running.Go(func() { c.endure(2) })
+		c.runUntil(1, 25*time.Second)
+		c.lose(1)
+		_, err := c.takePlace(t.Context(), 1)
+		must(t, err)
+		c.endure(1)
+		running.Wait()
+		visited, walkers := 0, 0
+		for i := range c.options {
+			checkDeep(t, &c.options[i])
+			w, _ := walkOf(t, &c.options[i])
+			visited, walkers = visited+w.Figures().Visited, walkers+w.Figures().Walkers
+			if n := w.Waiting(); n > 0 {
+				t.Errorf("node %d: walkers wait for %d URLs", i, n)
+			}
+		}
+		t.Logf("%d URLs visited, %d walkers", visited, walkers)
+		if visited < 100 || walkers == 0 {
+			t.Errorf("%d URLs visited, %d walkers", visited, walkers)
+		}
+		rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs })
+		if err != nil || !rep.Balanced() {
+			t.Errorf("audit of all nodes: %v, %+v", err, rep)
+		}
+	})
+}
