@@ -8,9 +8,14 @@
 // step, so each URL is unique and in one place as in any crawl, and a checkpoint (Freeze) has the walk and
 // the URLs of the same moment.
 //
+// In a crawl of several nodes, a walker whose next URL or jump is another node's goes into the outbox for that node in
+// the transaction of its step, and Come takes walkers in the transaction of their message. So each walker is in one
+// place.
+//
 // # Concurrency
 //
-// A Leader is safe for concurrent use after Open. One goroutine, in Run, takes the steps.
+// A Leader is safe for concurrent use after Open. One goroutine, in Run, takes the steps; Come belongs to another
+// one.
 //
 // # Memory and disk
 //

@@ -32,6 +32,10 @@
 // error shrinks as the walk sees more of the web. If it sees only a small part of the web, pages with few
 // links stay too rare.
 //
+// # Several nodes
+//
+// A walk may have a part at each of several nodes; walkers go from one to another (nodes.go).
+//
 // # Contract, memory, files
 //
 // A Walk does no I/O and starts no goroutine; it is for one goroutine at a time. The same calls with the same Options
