@@ -159,6 +159,14 @@ func (b *Beast) sift(n Number, q *queue.Queue, most int, keep func(n Number, rec
 	return last, nil
 }
 
+// Marked returns how many marked records are left.
+func (l *Lanes) Marked() (n int64) {
+	for _, b := range l.lanes {
+		n += b.marks.total.Load()
+	}
+	return n
+}
+
 // Sifting reports whether marked records are left in a lane.
 func (l *Lanes) Sifting() bool { return l.any((*Beast).Sifting) }
 

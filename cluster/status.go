@@ -24,11 +24,13 @@ type Status struct {
 	PagesPerSecond float64 `json:"pagesPerSecond"`
 	PagesLeft      int64   `json:"pagesLeft,omitempty"` // of its part of --max-pages
 	Queued         int64   `json:"queued"`              // URLs that have not ended
-	Idle           bool    `json:"idle,omitempty"`      // it only waits for the others
-	Waits          string  `json:"waits,omitempty"`     // the reason why fetching waits
-	Paused         bool    `json:"paused,omitempty"`    // by the operator or for disk space
-	DiskUsed       int64   `json:"diskUsed"`
-	DiskLimit      int64   `json:"diskLimit"`
+	// Of them, URLs in its queues that it still has to look at: some may belong to slots that have left.
+	Marked    int64  `json:"marked,omitempty"`
+	Idle      bool   `json:"idle,omitempty"`   // it only waits for the others
+	Waits     string `json:"waits,omitempty"`  // the reason why fetching waits
+	Paused    bool   `json:"paused,omitempty"` // by the operator or for disk space
+	DiskUsed  int64  `json:"diskUsed"`
+	DiskLimit int64  `json:"diskLimit"`
 
 	Checkpoint uint64    `json:"checkpoint"` // number of the last one
 	Saved      time.Time `json:"saved,omitzero"`

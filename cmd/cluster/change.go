@@ -128,6 +128,11 @@ func (c *changer) settle(ctx context.Context) error {
 		case c.last != nil && c.last.Kind == cluster.ChangeForget:
 			return fmt.Sprintf("until %s heard nothing of node %d for --cluster-lease", nodesHave(missing),
 				c.last.Giver), nil
+		case c.last != nil && c.last.Kind == cluster.ChangeGive && !slices.Contains(missing, c.last.Giver):
+			if left := c.marked(ctx, c.last.Giver); left > 0 {
+				return fmt.Sprintf("until node %d has looked through its queues for URLs of the slots: %s left",
+					c.last.Giver, human.Counted(left, "URL", "URLs")), nil
+			}
 		}
 		return fmt.Sprintf("until %s table %d of owners: start what does not run", nodesHave(missing),
 			c.table.Moves()), nil
@@ -135,6 +140,19 @@ func (c *changer) settle(ctx context.Context) error {
 		return err
 	}
 	return c.save()
+}
+
+// marked returns how many URLs a node still has to look at, by its status; 0 if that is not known.
+func (c *changer) marked(ctx context.Context, node int) int64 {
+	v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(node))
+	if err != nil {
+		return 0
+	}
+	st, err := cluster.DecodeStatus(v.Key, v.Data, c.table.Nodes())
+	if err != nil {
+		return 0
+	}
+	return st.Marked
 }
 
 // await calls what at intervals until it returns "", and says what it waits for.

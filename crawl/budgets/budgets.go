@@ -437,6 +437,7 @@ func (b *Stage) Show(s *snapshot.Snapshot) {
 	s.PLDs, s.Edges = b.Star.NumPLDs(), b.Star.NumEdges()
 	s.Queue, s.Horizon = int64(b.Beast.Current()), int64(b.Beast.Horizon())
 	s.Scans, s.LevelsForgotten = b.Beast.Stats().Scans, b.levels.Forgotten()
+	s.Marked = b.Beast.Marked()
 	b.showSupporters(s)
 }
 

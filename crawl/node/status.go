@@ -106,7 +106,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		Departed: s.opt.Table.Departed(), Broker: s.opt.Broker}
 	st.Orders, st.OrdersWaiting, st.OrderWhy = sn.Cluster.Orders.Taken, sn.Cluster.Orders.Waiting,
 		cut(sn.Cluster.Orders.Why)
-	st.Config = s.config.digest()
+	st.Config, st.Marked = s.config.digest(), sn.Marked
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)
 	for p := range state.PlaceFetched {
