@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 // orderNode is the part orders of a node, with a list in place of an operator.
 type orderNode struct {
 	*orders
+	guard   sync.Mutex // guards the fields below
 	list    []*cluster.Order
 	refused error // of requests to erase
 	taken   []string
@@ -31,8 +33,14 @@ func newOrderNode(t *testing.T, net *mem.Net, number int, list ...*cluster.Order
 	n := &orderNode{orders: &orders{run: account.New(log, nil, nil), wake: account.NewSignal(),
 		opt: &Options{Log: log, Node: number, Transport: e, Secret: []byte("secret")}, faults: map[string]string{}},
 		list: list}
-	n.own = func() []*cluster.Order { return n.list }
+	n.own = func() []*cluster.Order {
+		n.guard.Lock()
+		defer n.guard.Unlock()
+		return slices.Clone(n.list)
+	}
 	n.take = func(_ context.Context, o *cluster.Order, later bool) error {
+		n.guard.Lock()
+		defer n.guard.Unlock()
 		if o.ID != "" && n.refused != nil {
 			return n.refused
 		}
@@ -77,23 +85,29 @@ func TestOrdersTravel(t *testing.T) {
 		if b.show(&sn); sn != (snapshot.Orders{Taken: 1, Waiting: 2, Why: b.refused.Error()}) {
 			t.Errorf("%+v", sn)
 		}
+		b.guard.Lock()
 		b.refused = nil
+		b.guard.Unlock()
 		time.Sleep(5 * time.Minute)
 		sn = snapshot.Orders{}
 		if b.show(&sn); sn != (snapshot.Orders{Taken: 3}) {
 			t.Errorf("%+v", sn)
 		}
+		a.guard.Lock()
+		b.guard.Lock()
 		if want := []string{rule.Key(), erase[0].Key() + " later", erase[1].Key()}; !slices.Equal(b.taken, want) ||
 			len(a.taken) > 0 {
 			t.Errorf("%q, want %q; %q", b.taken, want, a.taken)
 		}
+		b.guard.Unlock()
+		a.guard.Unlock()
 		for what, lose := range map[string]func(){"all values": net.Wipe, "the last ones": func() {
 			net.LoseValues(cluster.BucketCrawl, 2)
 		}} {
 			lose()
 			time.Sleep(5 * time.Minute)
 			values := net.Values(cluster.BucketCrawl)
-			for _, o := range a.list {
+			for _, o := range a.own() {
 				if got, err := cluster.DecodeOrder(o.Key(), []byte(values[o.Key()]), a.opt.Secret); err != nil ||
 					got.Stamp != o.Stamp {
 					t.Errorf("after the broker has lost %s: %+v, %v", what, got, err)
