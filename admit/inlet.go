@@ -22,7 +22,7 @@ type Inlet struct {
 	Names  Names
 	Scopes []uint64 // keys of sites to add to the scope
 	Lent   int64    // pages that this node may fetch instead of the sender
-	// Onward are links and edges to PLDs that this node does not own: their senders have an older table of owners.
+	// Onward are links and edges to PLDs that this node does not own: their senders have another table of owners.
 	Onward Onward
 	// Walkers are those of a random walk that come here. They are valid until Reset.
 	Walkers []cluster.Walker
@@ -115,9 +115,6 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 		pld := in.p.Suffixes.PLDBytes(host)
 		pldKey := in.p.Hasher.PLDKey(pld)
 		if node := in.p.owner(pldKey); node != in.p.Node && !in.Arriving.HasPLD(pldKey) {
-			if in.p.Table.Moves() == 0 {
-				return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", cluster.ErrMessage, url, node)
-			}
 			key := in.p.Hasher.URLKeyOf(url, pldKey)
 			in.Onward.Links = append(in.Onward.Links, OnwardLink{node, key, record})
 			return key, nil
@@ -142,11 +139,9 @@ func (in *Inlet) Edge(from, to []byte) error {
 	if in.Arriving.HasPLD(e.To) {
 		node = in.p.Node
 	}
-	if node != in.p.Node && in.p.Table.Moves() > 0 {
+	if node != in.p.Node {
 		in.Onward.Edges = append(in.Onward.Edges, OnwardEdge{node, from, to})
 		return nil
-	} else if node != in.p.Node {
-		return fmt.Errorf("crawl: %w: an edge to %.80q, which belongs to node %d", cluster.ErrMessage, to, node)
 	}
 	if len(from) > state.MaxNameBytes-1 || len(to) > state.MaxNameBytes-1 {
 		return fmt.Errorf("crawl: %w: a PLD of %d bytes", cluster.ErrMessage, max(len(from), len(to)))

@@ -10,10 +10,13 @@ import (
 	"drumbeat/queue"
 )
 
-// Versions of State: of one Beast, and of several lanes, which an older program must not take for one.
+// Versions of State: of one Beast, of several lanes, which an older program must not take for one, and of marked records,
+// which it must not read as those of the crawl.
 const (
 	stateVersion = 1
 	lanesVersion = 2
+	// markedVersion is that of one Beast with marked records (State.Sift).
+	markedVersion = 3
 )
 
 // State is the state of a Beast, or of Lanes, in a manifest.
@@ -46,8 +49,8 @@ type QueueState struct {
 
 func (st *State) check() error {
 	switch {
-	case st.V != stateVersion:
-		return fmt.Errorf("state has version %d, want %d", st.V, stateVersion)
+	case st.V != stateVersion && st.V != markedVersion:
+		return fmt.Errorf("state has version %d, want %d or %d", st.V, stateVersion, markedVersion)
 	case len(st.More) > 0 || st.Turns != nil:
 		return errors.New("state of one BEAST has lanes")
 	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber ||
@@ -166,6 +169,9 @@ func (b *Beast) Freeze() *Frozen {
 		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans,
 		Epoch: b.epoch.Load(), Floor: b.floor.load(), Scanning: b.old != nil}}
 	b.retired = nil
+	if b.Sifting() {
+		f.state.V = markedVersion
+	}
 	freeze := func(q *queue.Queue) {
 		f.queues = append(f.queues, q.Freeze())
 		f.marked = append(f.marked, b.marks.left(q))

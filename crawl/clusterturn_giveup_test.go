@@ -32,7 +32,7 @@ func TestGiveUpDuringGive(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 				defer cancel()
-				c := giveUpCluster(t, func(o *Options) { siftsSlowly(o, 2*time.Second) }, func(c *testCluster) {
+				c := giveUpCluster(t, func(o *Options) { siftsSlowly(o, 300*time.Millisecond) }, func(c *testCluster) {
 					before := c.options[0].Cluster.Table
 					next, err := before.Give(w.giver, half(before, w.giver, w.taker))
 					must(t, err)

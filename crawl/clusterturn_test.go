@@ -99,7 +99,7 @@ func TestGiveWhileRunning(t *testing.T) {
 			o.Robots.RedirectHost = 0
 		})
 		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond},
-			func(_ int, o *Options) { siftsSlowly(o, time.Second) })
+			func(_ int, o *Options) { siftsSlowly(o, 100*time.Millisecond) })
 		defer c.close()
 		before := c.options[0].Cluster.Table
 		next, err := before.Give(0, half(before, 0, 1))
@@ -231,6 +231,7 @@ func TestGrow(t *testing.T) {
 
 // siftsSlowly makes a giver take a while to look through its queues.
 func siftsSlowly(o *Options, wait time.Duration) {
+	o.tests.siftLot = 3
 	o.tests.hook = func(place string) {
 		if place == "sift" {
 			time.Sleep(wait)
@@ -288,7 +289,7 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 	c := newCluster(t, web, nodes, faults, func(node int, o *Options) {
 		small(o)
 		o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
-		siftsSlowly(o, time.Duration(seed%5)*time.Second)
+		siftsSlowly(o, time.Duration(seed%5)*200*time.Millisecond)
 	})
 	defer c.close()
 	ctx, stop := context.WithCancel(t.Context())

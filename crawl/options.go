@@ -103,6 +103,8 @@ type testOptions struct {
 	hook func(place string)
 	// quarantineBytes replaces quarantineMost; 0: it does not.
 	quarantineBytes int64
+	// siftLot replaces budgets.SiftLot; 0: it does not.
+	siftLot int
 	// reads is the latest version that a node of a cluster reads, and writes once all read it; 0: cluster.Version.
 	reads int
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.

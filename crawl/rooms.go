@@ -173,7 +173,8 @@ func (c *crawler) wireBudgets() {
 	c.budgets = budgets.New(c.Run, c.Saved, budgets.Options{Log: o.Observe.Log, FS: o.Disk.FS, Budgets: &o.Budgets,
 		Admission: &o.Admission, Network: &o.Network, HostDelay: o.Politeness.HostDelay,
 		Lanes: func() int { return o.Order.Lanes }, Share: o.budgetShare, Recrawl: o.Recrawl != nil, Plan: &c.plan,
-		Rules: c.rules, Sites: c.sites, Sketches: c.sketches, Strategy: &c.strategy,
+		SiftLot: cmp.Or(o.tests.siftLot, budgets.SiftLot),
+		Rules:   c.rules, Sites: c.sites, Sketches: c.sketches, Strategy: &c.strategy,
 		Traps: func() *trapscore.Table { return c.traps }}, budgets.Needs{Check: c.check, Passes: c.passes,
 		Seen: c.seen, Space: c.space, Stock: c.stock})
 }

@@ -71,6 +71,7 @@ type Options struct {
 	Lanes     func() int     // of BEAST, fixed when the crawl begins
 	Share     func() float64 // of all PLDs that this node has; 0 if there is one node
 	Recrawl   bool
+	SiftLot   int // marked records of a queue that one transaction looks at (SiftLot)
 	Plan      *plan.Plan
 	Rules     *inforce.Rules
 	Sites     *inforce.Sites
@@ -229,6 +230,7 @@ func (b *Stage) ReadBeast(ctx context.Context) error {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
 			if b.Beast.Sifting() {
+				defer b.sifted(tx)
 				if left, err := b.leave(tx, data); left || err != nil {
 					return err
 				}
@@ -375,6 +377,11 @@ func (b *Stage) Recheck(tx *account.Tx, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
+	}
+	if b.Beast.Sifting() {
+		if left, err := b.others.Leaving.Leave(tx, data, from); left || err != nil {
+			return err
+		}
 	}
 	tx.MoveFor(b.saved.Hasher.URLKey(rec.URL), from, state.PlaceStar, state.ReasonNone, state.Reason(rec.Reason))
 	check := b.CheckOf(&rec, data)

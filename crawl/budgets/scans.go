@@ -21,9 +21,9 @@ import (
 func (b *Stage) ScanOverBudget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.others.Leaving.Leaving() {
-			if sifted, err := b.sift(); err != nil {
+			if done, err := b.sift(ctx); err != nil {
 				return err
-			} else if sifted {
+			} else if !done {
 				continue
 			}
 		}
@@ -84,7 +84,7 @@ func (b *Stage) scanSome(tx *account.Tx, data []byte) error {
 			if len(parts.Path) > 0 && parts.Path[0] == '/' {
 				origin = append(origin, '/')
 			}
-			glutted = b.others.Heaps().Glutted(now, b.saved.HostKey(parts.Host), ahead)
+			glutted = !b.Beast.Sifting() && b.others.Heaps().Glutted(now, b.saved.HostKey(parts.Host), ahead)
 		}
 		return glutted
 	})

@@ -1,8 +1,11 @@
 package budgets
 
 import (
+	"context"
+
 	"drumbeat/beast"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/state"
 )
 
@@ -18,26 +21,28 @@ type Leaving interface {
 	Left(tx *account.Tx) error // all URLs of the slots have left. It is part of a transaction.
 }
 
-// siftLot is the number of records that one transaction looks at: some 100 µs, in which no checkpoint begins.
-const siftLot = 64
+// SiftLot is the number of records that one transaction looks at: some 100 µs, in which no checkpoint begins.
+const SiftLot = 64
 
-// sift looks at some marked records of BEAST's queues, and ends the move of the slots when none is left. It belongs to
-// the goroutine of the scan. It returns false if there was nothing to do.
-func (b *Stage) sift() (did bool, err error) {
+// sift looks at marked records of BEAST's queues, and ends the move of the slots when none is left. It belongs to the
+// goroutine of the scan, which does nothing else until only the current queue has some: neither a scan nor a new placing
+// of all URLs may meet a URL whose slot has left. It returns when it has waited or done a part; done is true if nothing
+// is left to do.
+func (b *Stage) sift(ctx context.Context) (done bool, err error) {
 	if b.space.Pausing() != "" {
+		account.Sleep(ctx, space.Every)
 		return false, nil
 	}
 	b.run.Hook("sift")
 	err = b.run.Transact(func(tx *account.Tx) error {
 		if !b.Beast.Sifting() {
-			did = true
 			return b.others.Leaving.Left(tx)
 		}
-		n, err := b.Beast.Sift(siftLot, b.stays(tx))
-		did = n > 0
+		n, err := b.Beast.Sift(b.opt.SiftLot, b.stays(tx))
+		done = n == 0
 		return err
 	})
-	return did, err
+	return done, err
 }
 
 // siftCurrent does the same in the current queue, for the goroutine that reads it.
@@ -47,11 +52,9 @@ func (b *Stage) siftCurrent() (did bool, err error) {
 	}
 	b.run.Hook("sift")
 	err = b.run.Transact(func(tx *account.Tx) error {
-		n, err := b.Beast.SiftCurrent(siftLot, b.stays(tx))
+		n, err := b.Beast.SiftCurrent(b.opt.SiftLot, b.stays(tx))
 		did = n > 0
-		if !b.Beast.Sifting() {
-			tx.Wake(b.wakeScan)
-		}
+		b.sifted(tx)
 		return err
 	})
 	return did, err
@@ -75,8 +78,12 @@ func (b *Stage) leave(tx *account.Tx, data []byte) (left bool, err error) {
 	if left && err == nil {
 		b.Beast.Advance()
 	}
+	return left, err
+}
+
+// sifted wakes the goroutine of the scan when the last marked record has been read.
+func (b *Stage) sifted(tx *account.Tx) {
 	if !b.Beast.Sifting() {
 		tx.Wake(b.wakeScan)
 	}
-	return left, err
 }

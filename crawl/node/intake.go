@@ -25,6 +25,7 @@ type intake struct {
 	opt       *Options
 	space     *space.Keeper
 	tables    *tables
+	gone      *abandoned
 	outs      *outboxes
 	doubts    *doubts
 	withdraw  func()                                      // crawlEnd.withdraw
@@ -237,7 +238,7 @@ func (s *intake) take(msg *cluster.Message) error {
 		s.run.TxLock.RUnlock()
 	}
 	if err == nil && verdict == cluster.Take {
-		s.reset()
+		s.reset(h.From)
 		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, cluster.ErrMessage) {
 			return s.quarantineMessage(msg, &h, life, err)
 		}
@@ -262,6 +263,9 @@ func (s *intake) take(msg *cluster.Message) error {
 	case verdict == cluster.Take:
 		s.doubts.clear(h.From, doubtMessage)
 		s.stuck[h.From] = false
+	}
+	if verdict == cluster.Take && s.gone.has(h.From) && s.tables.hasBegunWithout(h.From) {
+		s.inlet.Parts = s.inlet.Parts[:0]
 	}
 	if verdict == cluster.Take {
 		later, err := s.tables.begins(s.inlet, h.From)
@@ -291,10 +295,13 @@ func (s *intake) take(msg *cluster.Message) error {
 	})
 }
 
-// reset prepares the inlet for the next message.
-func (s *intake) reset() {
+// reset prepares the inlet for a message of a node. Only the giver of slots sends links to them behind what it knows.
+func (s *intake) reset(from int) {
 	s.inlet.Reset()
-	s.inlet.Arriving = s.tables.arriving().slots
+	s.inlet.Arriving = state.Slots{}
+	if a := s.tables.arriving(); a.change != nil && a.change.Giver == from {
+		s.inlet.Arriving = a.slots
+	}
 }
 
 // noteTaken notes a taken message. It is part of a transaction.

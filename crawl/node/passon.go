@@ -60,7 +60,7 @@ func (s *intake) passOutbox(ctx context.Context, node int) error {
 func (s *intake) passMessage(o *cluster.Outbox, msg []byte) error {
 	h, err := cluster.ReadHeader(msg)
 	if err == nil {
-		s.inlet.Reset()
+		s.reset(h.From)
 		err = s.decoder.Records(msg, &h, s.inlet)
 	}
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *intake) retryQuarantine() error {
 		data := bytes.Clone(msg)
 		h, bad := cluster.ReadHeader(data)
 		if bad == nil {
-			s.reset()
+			s.reset(h.From)
 			bad = s.decoder.Records(data, &h, s.inlet)
 		}
 		if bad == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/admit"
@@ -46,6 +47,8 @@ type tables struct {
 	revision uint64         // of the value next
 	turn     *Turn
 	arrival  arrival // changes in transactions
+
+	partAt atomic.Int64 // when the last part of slots came; first the start of the run
 }
 
 // arrival are the slots that move here.
@@ -71,8 +74,34 @@ func (t *tables) restore(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
+	t.partAt.Store(time.Now().UnixNano())
 	t.arrival = arrival{change: change, slots: m.Arriving, arrived: m.Arrived, seedsAgain: m.SeedsAgain}
 	return nil
+}
+
+// giveUp ends the arrival of slots whose giver was abandoned, once nothing more of them has come for the time of a lease:
+// the node begins with what it has of them, and reads its seeds again.
+func (t *tables) giveUp() error {
+	a := t.arriving()
+	if a.change == nil || a.arrived || !t.gone.has(a.change.Giver) ||
+		time.Since(time.Unix(0, t.partAt.Load())) < t.opt.LeaseTTL {
+		return nil
+	}
+	return t.run.Transact(func(tx *account.Tx) error {
+		a := t.arriving()
+		a.arrived, a.seedsAgain = true, true
+		t.arrive(a)
+		tx.Late.Add(t.opt.Log.Warn, "the node that was giving slots to this one was abandoned: this one begins with "+
+			"what has come of them", "node", a.change.Giver, "change", a.change.Moves)
+		return nil
+	})
+}
+
+// hasBegunWithout reports whether this node has the table of an abandoned giver, so that further parts of its slots are
+// too late (giveUp).
+func (t *tables) hasBegunWithout(giver int) bool {
+	c := t.opt.Change
+	return c != nil && c.Kind == cluster.ChangeGive && c.Giver == giver && t.arriving().change == nil
 }
 
 // saveTo puts the tables into a manifest, with the slots that moved here at its moment.
@@ -116,6 +145,9 @@ func (t *tables) begins(in *admit.Inlet, from int) (later bool, _ error) {
 
 // take notes the begin and the end of slots that move here. It is part of the transaction of their message.
 func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
+	if len(in.Parts) > 0 {
+		t.partAt.Store(time.Now().UnixNano())
+	}
 	for i := range in.Parts {
 		switch p := &in.Parts[i]; p.Kind {
 		case cluster.MovedBegin:
@@ -171,8 +203,9 @@ func (t *tables) arrive(a arrival) {
 func (t *tables) changing() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.turn != nil || t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == "" &&
-		!t.gone.has(t.next.Giver) // slots of an abandoned giver come no more
+	return t.turn != nil || t.arrival.change != nil ||
+		t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == "" &&
+			!t.gone.has(t.next.Giver) // slots of an abandoned giver come no more
 }
 
 // coming reports whether slots are on their way to this node, or are to be given to it.
@@ -209,6 +242,9 @@ func (t *tables) noteMark(node, moves int) {
 // follow ends the run when the table is to change here.
 func (t *tables) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if err := t.giveUp(); err != nil {
+			return err
+		}
 		turn, err := t.due(ctx)
 		if err != nil {
 			return err
