@@ -10,8 +10,8 @@ import (
 	"drumbeat/queue"
 )
 
-// Versions of State: of one Beast, of several lanes, which an older program must not take for one, and of marked records,
-// which it must not read as those of the crawl.
+// Versions of State: of one Beast, of several lanes, which an older program must not take for one, and of marked
+// records, which it must not read as those of the crawl.
 const (
 	stateVersion = 1
 	lanesVersion = 2

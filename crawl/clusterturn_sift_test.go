@@ -16,8 +16,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestSiftPaused: a giver is paused, and gets another budget function, while it looks through its queues for URLs of the
-// slots that have left. It fetches none of them all the same: the taker gets them.
+// TestSiftPaused: a giver is paused, and gets another budget function, while it looks through its queues for URLs of
+// the slots that have left. It fetches none of them all the same: the taker gets them.
 func TestSiftPaused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -25,9 +25,9 @@ type Leaving interface {
 const SiftLot = 64
 
 // sift looks at marked records of BEAST's queues, and ends the move of the slots when none is left. It belongs to the
-// goroutine of the scan, which does nothing else until only the current queue has some: neither a scan nor a new placing
-// of all URLs may meet a URL whose slot has left. It returns when it has waited or done a part; done is true if nothing
-// is left to do.
+// goroutine of the scan, which does nothing else until only the current queue has some: neither a scan nor a new
+// placing of all URLs may meet a URL whose slot has left. It returns when it has waited or done a part; done is true if
+// nothing is left to do.
 func (b *Stage) sift(ctx context.Context) (done bool, err error) {
 	if b.space.Pausing() != "" {
 		account.Sleep(ctx, space.Every)

@@ -105,8 +105,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		moves:  make([]int, nodes)}
 	n.leaving = &leaving{saved: saved, opt: &opt, outs: n.outs, gone: n.gone}
 	n.tables.leaving = n.leaving
-	n.intake = &intake{tables: n.tables, gone: n.gone, outs: n.outs, run: run, opt: &opt, space: keeper, doubts: n.doubts,
-		withdraw: n.end.withdraw, wakeMark: wakeMark}
+	n.intake = &intake{tables: n.tables, gone: n.gone, outs: n.outs, run: run, opt: &opt, space: keeper,
+		doubts: n.doubts, withdraw: n.end.withdraw, wakeMark: wakeMark}
 	n.shares = &pageShares{run: run, opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early,
 		quiet: n.end.quiet, wakeMark: wakeMark}
 	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,

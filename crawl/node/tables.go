@@ -79,8 +79,8 @@ func (t *tables) restore(m *state.Manifest) error {
 	return nil
 }
 
-// giveUp ends the arrival of slots whose giver was abandoned, once nothing more of them has come for the time of a lease:
-// the node begins with what it has of them, and reads its seeds again.
+// giveUp ends the arrival of slots whose giver was abandoned, once nothing more of them has come for the time of a
+// lease: the node begins with what it has of them, and reads its seeds again.
 func (t *tables) giveUp() error {
 	a := t.arriving()
 	if a.change == nil || a.arrived || !t.gone.has(a.change.Giver) ||
