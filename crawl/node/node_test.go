@@ -106,8 +106,7 @@ func edgeTo(t *testing.T, to []byte, version int) []byte {
 // for again. One with a wrong checksum is refused: its sender keeps it, and is asked for it.
 func TestUnreadableMessage(t *testing.T) {
 	t.Parallel()
-	for name, kept := range map[string]bool{"a later version": true, "a PLD of another node": true,
-		"a wrong checksum": false} {
+	for name, kept := range map[string]bool{"a later version": true, "a wrong checksum": false} {
 		synctest.Test(t, func(t *testing.T) {
 			n, edges := openNode(t, nil)
 			set := disk.Set{FS: memfs.New(1), Paths: []string{"d"}}
@@ -115,14 +114,11 @@ func TestUnreadableMessage(t *testing.T) {
 			q, err := queue.Open(queue.Options{Set: set, Name: "quarantine", BlockBytes: 64 << 10}, nil)
 			must(t, err)
 			*n.Quarantine() = q
-			owner, version := n.opt.Node, cluster.FirstVersion
+			version := cluster.FirstVersion
 			if name == "a later version" {
 				version = cluster.Version + 1
 			}
-			if name == "a PLD of another node" {
-				owner = 0
-			}
-			msg := edgeTo(t, nameOf(n, owner), version)
+			msg := edgeTo(t, nameOf(n, n.opt.Node), version)
 			h, err := cluster.ReadHeader(msg)
 			must(t, err)
 			if name == "a wrong checksum" {
