@@ -15,14 +15,14 @@ import (
 )
 
 // foreign are flags of other programs, and of our scripts, that pages and scripts name.
-const foreign = `audit bad-hosts bare bind blink-settings boot build build-arg build-isolation chown cluster-politeness compile
-contenders data-binary dirty disable-background-networking disable-features disable-gpu
-disable-pip-version-check drumbeat enable-automation exclude fail-with-body filter first-run flags fork fund
-group headless health hide-scrollbars home-dir host-resolver-rules ignore-existing ignore-missing include index
-inplace install-recommends interval ipc keep-unit kills least least-bare least-nostore least-wget2 lint-fatal
-listfiles log-prefix loglevel long make-rprivate map-root-user match minutes most most-bad most-cpu mount mtime
-net network noprofile now numeric-owner offline one-file-system owner package-lock packager packages pager pairs
-path-include pid platform port private-network proxy-bypass-list proxy-server rcfile register
+const foreign = `audit bad-hosts bare bind blink-settings boot build build-arg build-isolation chown
+cluster-politeness compile contenders data-binary dirty disable-background-networking disable-features
+disable-gpu disable-pip-version-check drumbeat enable-automation exclude fail-with-body filter first-run flags
+fork fund group headless health hide-scrollbars home-dir host-resolver-rules ignore-existing ignore-missing
+include index inplace install-recommends interval ipc keep-unit kills least least-bare least-nostore least-wget2
+lint-fatal listfiles log-prefix loglevel long make-rprivate map-root-user match minutes most most-bad most-cpu
+mount mtime net network noprofile now numeric-owner offline one-file-system owner package-lock packager packages
+pager pairs path-include pid platform port private-network proxy-bypass-list proxy-server rcfile register
 remote-debugging-port rm root sandbox screenshot shell short show sidecar silent span-hosts spider start-period
 storage syntax-only system tags tail target threshold train tries unit unix-socket user user-data-dir user-group
 uts variant version warc-file warcio web webrtc-ip-handling-policy window-size work write `
