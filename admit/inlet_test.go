@@ -38,7 +38,8 @@ func TestOnward(t *testing.T) {
 		t.Fatal(err)
 	}
 	suffixes := weburl.NewSuffixes(false)
-	p := &Policy{Hasher: weburl.NewHasher(weburl.Secret{1}).WithSlots(suffixes), Suffixes: suffixes, Table: table, Node: 1}
+	p := &Policy{Hasher: weburl.NewHasher(weburl.Secret{1}).WithSlots(suffixes), Suffixes: suffixes, Table: table,
+		Node: 1}
 	hosts := []string{"a.test", "b.test", "c.test", "d.test", "e.test", "f.test"}
 	i := slices.IndexFunc(hosts, func(host string) bool { return table.Owner(p.Hasher.PLDKey([]byte(host))) == 0 })
 	if i < 0 {
