@@ -50,7 +50,7 @@ func (c *testCluster) ordered(node int, rule string, off bool) bool {
 	return err == nil && s.Orders[rule].Stamp > 0 && s.Orders[rule].Off == off
 }
 
-// orderTest is a cluster of three nodes, of which one is away.
+// orderTest is a cluster of three nodes. One is away.
 type orderTest struct {
 	*testCluster
 	ended               []chan error

@@ -35,7 +35,7 @@ func TestForgetCuts(t *testing.T) {
 	}
 }
 
-// forgetCuts is a crawl of three nodes, one of which never runs. It returns the number of records that were passed on.
+// forgetCuts crawls with three nodes, and never starts one of them. It returns how many records the others pass on.
 func forgetCuts(t *testing.T, seed uint64, chaotic bool, kills *int) (passed int64) {
 	o := simweb.Defaults(seed)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 25, 500, 2

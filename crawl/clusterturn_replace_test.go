@@ -100,7 +100,7 @@ func replaceAfterGive(t *testing.T, victim int, number int64) {
 }
 
 // TestReplaceAfterJoin: a node whose last backup is from before another one joined, and got slots of a third, takes its
-// place with that backup. What it has exchanged with the node that joined is lost, and counted. A command that was
+// place with that backup. Its exchanges with the node that joined are lost, and counted. A command that was
 // killed when the next state was in place tells the broker, when it runs again, that the node has its place.
 func TestReplaceAfterJoin(t *testing.T) {
 	notShort(t)

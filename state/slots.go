@@ -12,8 +12,8 @@ import (
 // Slots is a set of slots: the bit slot%8 of the byte slot/8.
 type Slots [weburl.Slots / 8]byte
 
-// Leaving are slots that belong to other nodes by the table of this one, and of which URLs are still in its queues of
-// BEAST: the change of the table is not over.
+// Leaving are slots that other nodes own by the table of this one. Some of their URLs are still in its queues of BEAST:
+// the change of the table is not over.
 type Leaving struct {
 	Change    int           `json:"change"` // number of the change
 	Slots     Slots         `json:"slots"`

@@ -41,6 +41,7 @@ type room struct {
 	passes   atomic.Int64 // of URLseen
 	woken    atomic.Int64
 	cost     time.Duration
+	leaving  *leaving // nil: no slots leave
 }
 
 func (r *room) Epoch() uint32                   { return r.epoch }
@@ -65,6 +66,7 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	if old != nil {
 		r.admission, r.parts, r.epoch, r.function, r.pinned = old.admission, old.parts, old.epoch, old.function,
 			old.pinned
+		r.leaving = old.leaving
 	}
 	r.admission.Scope = state.ScopeAll
 	s, err := strategy.New("none", 1, nil)
@@ -77,10 +79,10 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	r.stage = budgets.New(w.Run, w.Saved, budgets.Options{Log: w.Log, FS: w.FS, Budgets: o,
 		Admission: &r.admission, Network: &options.Network{Connections: roomtest.Connections},
 		Lanes: func() int { return 1 }, Share: func() float64 { return 0 }, Plan: &w.Plan, Rules: w.Rules,
-		Sites: w.Sites, Sketches: observe.NewSketches(), Strategy: &r.strategy,
+		SiftLot: 2, Sites: w.Sites, Sketches: observe.NewSketches(), Strategy: &r.strategy,
 		Traps: func() *trapscore.Table { return nil }},
 		budgets.Needs{Check: w, Passes: w.Passes, Seen: r, Space: w.Space, Stock: w.Stock})
-	r.stage.Wire(budgets.Others{Heaps: func() budgets.Heaps { return r }, Operator: r, Leaving: none{},
+	r.stage.Wire(budgets.Others{Heaps: func() budgets.Heaps { return r }, Operator: r, Leaving: r.leaving,
 		Deferrals: deferrals{r}, Hungry: r.hungry, UnderWay: r.underWay, Checkpointed: r.last})
 	r.stage.OpenCache()
 	w.T.Cleanup(r.stage.Close)
@@ -90,6 +92,9 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	}
 	openStar := func(st *star.State) (*star.Star, error) { return star.Open(opt, st) }
 	openBeast := func(st *beast.State) (*beast.Lanes, error) {
+		if st != nil && r.leaving.marks() {
+			st.Sift()
+		}
 		return beast.OpenLanes(beast.Options{Set: w.Saved.Set, QueuesMax: 4, BlockBytes: 4 << 10},
 			budgets.TurnsOf(&s), st)
 	}
@@ -422,10 +427,3 @@ func TestEndOfQueue(t *testing.T) {
 		}
 	})
 }
-
-// none are slots that do not leave.
-type none struct{}
-
-func (none) Leaving() bool                                        { return false }
-func (none) Leave(*account.Tx, []byte, state.Place) (bool, error) { return false, nil }
-func (none) Left(*account.Tx) error                               { return nil }

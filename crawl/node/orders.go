@@ -173,7 +173,7 @@ func (s *orders) carryOut(ctx context.Context, due []*cluster.Order) {
 	}
 }
 
-// publish writes the orders of this node that the broker lacks, or of which it has an older one.
+// publish writes the orders of this node that the broker lacks or has in an older form.
 func (s *orders) publish(ctx context.Context, own map[string]*cluster.Order) error {
 	for key, o := range own {
 		s.mu.Lock()

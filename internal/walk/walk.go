@@ -33,7 +33,7 @@ type Options struct {
 	Jump    float64 // probability of a jump in a step, above 0, at most MaxJump
 	Bytes   int64   // of memory after which the walk ends
 	Seed    [2]uint64
-	Part    Part // of a walk of several nodes, of which Walkers and URLs are the sums
+	Part    Part // of several nodes; Walkers and URLs are the sums over them
 }
 
 // Validate returns the first fault of the options.
