@@ -236,7 +236,8 @@ var mutants = []mutant{
 	{name: "intake-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"m.PageSlots, m.Leaving = mo.intake,", "m.PageSlots, m.Leaving = nil,"}}},
 	{name: "pause-ends-sifting", file: "crawl/budgets/sift.go", pkg: "./crawl/budgets", test: "TestSift", edits: []edit{
-		{"		account.Sleep(ctx, space.Every)\n		return false, nil\n", "		_ = space.Every\n		return true, nil\n"}}},
+		{"		account.Sleep(ctx, space.Every)\n		return false, nil\n",
+			"		_ = space.Every\n		return true, nil\n"}}},
 	{name: "leaving-not-saved", file: "crawl/node/node.go", pkg: "./crawl", test: "TestGiveWhileRunning|TestGiveCuts",
 		edits: []edit{{"n.shares.slots, mo.leaving\n", "n.shares.slots, nil\n"}}},
 	// Blocks that move, and indexes of blocks.
