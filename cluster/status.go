@@ -53,6 +53,8 @@ type Status struct {
 	Orders        int    `json:"orders,omitempty"`
 	OrdersWaiting int    `json:"ordersWaiting,omitempty"`
 	OrderWhy      string `json:"orderWhy,omitempty"`
+	// GiveWhy says why this node cannot give its slots though other nodes have given theirs.
+	GiveWhy string `json:"giveWhy,omitempty"`
 
 	// The condition of the node, by its own judgement (state/condition); "" of a node older than the fields.
 	State string `json:"state,omitempty"`

@@ -84,9 +84,9 @@ func TestTableSince(t *testing.T) {
 		next func() (*Table, error)
 		want []int
 	}{
-		{func() (*Table, error) { return table.Give(0, slot(0)) }, []int{1, 1, 0}},
+		{func() (*Table, error) { return table.Give(slot(0)) }, []int{1, 1, 0}},
 		{func() (*Table, error) { return table.Grow() }, []int{1, 1, 0, 0}},
-		{func() (*Table, error) { return table.Give(2, slot(2)) }, []int{3, 1, 3, 0}},
+		{func() (*Table, error) { return table.Give(slot(2)) }, []int{3, 1, 3, 0}},
 		{func() (*Table, error) { return table.Depart(1) }, []int{3, 4, 4, 4}},
 		{func() (*Table, error) { return table.Grow() }, []int{3, 4, 4, 4, 0}},
 	} {

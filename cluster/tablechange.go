@@ -17,7 +17,8 @@ const TableKey = "table"
 type TableChange struct {
 	Form
 	Kind   ChangeKind `json:"kind"`
-	Giver  int        `json:"giver,omitempty"`  // of ChangeGive
+	Giver  int        `json:"giver,omitempty"`  // the first one of ChangeGive; the node of ChangeDepart and ChangeForget
+	Givers []int      `json:"givers,omitempty"` // of ChangeGive in ascending order, if there are several
 	Before uint64     `json:"before,omitempty"` // Table.Sum of the table before
 	ID     string     `json:"id"`               // random: two changes differ
 	Moves  int        `json:"moves"`            // number of the table
@@ -46,7 +47,7 @@ type ChangeKind string
 // The kinds of changes.
 const (
 	ChangeGrow   ChangeKind = "grow"   // the table has one node more, which owns nothing
-	ChangeGive   ChangeKind = "give"   // slots of one node, the giver, belong to others
+	ChangeGive   ChangeKind = "give"   // slots of nodes, the givers, belong to others, the takers
 	ChangeDepart ChangeKind = "depart" // a node without slots takes part no more
 	ChangeForget ChangeKind = "forget" // a lost node takes part no more, and others begin with its slots
 )
@@ -54,10 +55,17 @@ const (
 // Encode returns the value.
 func (c *TableChange) Encode() ([]byte, error) { return json.Marshal(c) }
 
-// NewTableChange describes a table.
-func NewTableChange(kind ChangeKind, before, t *Table, giver int, id string) *TableChange {
-	c := &TableChange{Form: Form{V: Version}, Kind: kind, Giver: giver, ID: id, Moves: t.moves, Nodes: t.nodes,
+// NewTableChange describes a table. node is the one that departs or is forgotten.
+func NewTableChange(kind ChangeKind, before, t *Table, node int, id string) *TableChange {
+	c := &TableChange{Form: Form{V: MovedVersion}, Kind: kind, Giver: node, ID: id, Moves: t.moves, Nodes: t.nodes,
 		Owners: base64.StdEncoding.EncodeToString(t.appendOwners(nil)), Departed: t.Departed()}
+	if kind == ChangeGive {
+		if givers := Givers(before, t); len(givers) > 1 {
+			c.Giver, c.Givers, c.V = givers[0], givers, GiversVersion
+		} else if len(givers) > 0 {
+			c.Giver = givers[0]
+		}
+	}
 	for node := range t.nodes {
 		c.Since = append(c.Since, t.Since(node))
 	}
@@ -101,6 +109,9 @@ func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
 	if m := c.Command; m != nil && (len(m.Name) > 64 || len(m.Host) > 256 || m.Node < 0 || m.Node >= c.Nodes) {
 		return nil, nil, fmt.Errorf("cluster: %w: change %d of the command %.20q", ErrTable, c.Moves, m.Name)
 	}
+	if len(c.Givers) > 0 && (c.Kind != ChangeGive || !ascending(c.Givers, c.Nodes) || c.Givers[0] != c.Giver) {
+		return nil, nil, fmt.Errorf("cluster: %w: change %d of the nodes %v", ErrTable, c.Moves, c.Givers)
+	}
 	t.moves = c.Moves
 	if len(c.Since) > 0 && (len(c.Since) != c.Nodes || slices.Min(c.Since) < 0 || slices.Max(c.Since) > c.Moves) {
 		return nil, nil, fmt.Errorf("cluster: %w: changes of %d of %d nodes", ErrTable, len(c.Since), c.Nodes)
@@ -109,15 +120,56 @@ func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
 	return &c, t, nil
 }
 
-// Takers returns the nodes that get slots when a table follows another.
-func Takers(before, next *Table) (takers []int) {
-	for slot := range Slots {
-		if to := next.OwnerOf(slot); before.OwnerOf(slot) != to && !slices.Contains(takers, to) {
-			takers = append(takers, to)
+// ascending reports whether a list has nodes in ascending order.
+func ascending(list []int, nodes int) bool {
+	for i, node := range list {
+		if node < 0 || node >= nodes || i > 0 && node <= list[i-1] {
+			return false
 		}
 	}
-	slices.Sort(takers)
-	return takers
+	return true
+}
+
+// GiverList returns the givers of ChangeGive in ascending order; nil for other kinds.
+func (c *TableChange) GiverList() []int {
+	switch {
+	case c.Kind != ChangeGive:
+		return nil
+	case len(c.Givers) > 0:
+		return c.Givers
+	}
+	return []int{c.Giver}
+}
+
+// Gives reports whether a node is a giver.
+func (c *TableChange) Gives(node int) bool { return slices.Contains(c.GiverList(), node) }
+
+// Takers returns the nodes that get slots when a table follows another, in ascending order.
+func Takers(before, next *Table) []int { return nodesOf(before, next, next) }
+
+// Givers returns the nodes that lose slots when a table follows another, in ascending order.
+func Givers(before, next *Table) []int { return nodesOf(before, next, before) }
+
+// nodesOf returns the owners, by the table of, of the slots in which two tables differ.
+func nodesOf(before, next, of *Table) (nodes []int) {
+	for slot := range Slots {
+		if owner := of.OwnerOf(slot); before.OwnerOf(slot) != next.OwnerOf(slot) && !slices.Contains(nodes, owner) {
+			nodes = append(nodes, owner)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// Part returns the table before a ChangeGive with the slots moved that one giver gives.
+func Part(before, next *Table, giver int) *Table {
+	part := *before
+	for slot := range Slots {
+		if before.OwnerOf(slot) == giver {
+			part.owners[slot] = next.owners[slot]
+		}
+	}
+	return &part
 }
 
 // Grow returns a table with one node more, which owns nothing.
@@ -133,19 +185,24 @@ func (t *Table) Grow() (*Table, error) {
 	return &next, nil
 }
 
-// Give returns a table in which slots of node from belong to others, by slot.
-func (t *Table) Give(from int, to map[int]int) (*Table, error) {
+// Give returns a table in which slots belong to other nodes, by slot. No node both gives and takes slots.
+func (t *Table) Give(to map[int]int) (*Table, error) {
 	next := *t
 	next.moves++
 	for slot, node := range to {
-		if slot < 0 || slot >= Slots || t.OwnerOf(slot) != from || node < 0 || node >= t.nodes || node == from ||
-			t.HasDeparted(node) {
-			return nil, fmt.Errorf("cluster: slot %d cannot move from node %d to node %d", slot, from, node)
+		if slot < 0 || slot >= Slots || node < 0 || node >= t.nodes || node == t.OwnerOf(slot) || t.HasDeparted(node) {
+			return nil, fmt.Errorf("cluster: slot %d cannot move to node %d", slot, node)
 		}
 		next.owners[slot] = uint16(node)
 	}
 	if len(to) == 0 {
 		return nil, errors.New("cluster: no slot would move")
+	}
+	givers := Givers(t, &next)
+	for _, node := range Takers(t, &next) {
+		if slices.Contains(givers, node) {
+			return nil, fmt.Errorf("cluster: node %d would both give and take slots", node)
+		}
 	}
 	next.follow(t)
 	return &next, nil

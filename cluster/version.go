@@ -13,11 +13,13 @@ const (
 	FirstVersion = 2
 	// Version is the version of this program: it reads all from FirstVersion to this one. Raise it for a new
 	// kind or form of record in messages, or a value that older programs must not read.
-	Version = 4
+	Version = 5
 	// MovedVersion is the first version with kindMoved, and with marks of nodes of several tables.
 	MovedVersion = 3
 	// WalkerVersion is the first version with kindWalker.
 	WalkerVersion = 4
+	// GiversVersion is the first version with several givers in one change of the table.
+	GiversVersion = 5
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9
 )

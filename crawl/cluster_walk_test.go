@@ -187,7 +187,7 @@ func TestClusterWalkChanges(t *testing.T) {
 			c.options[i].Cluster.LeaseTTL, c.options[i].Order.Walk.URLs = time.Minute, 250
 		}
 		before := c.options[0].Cluster.Table
-		next, err := before.Give(0, half(before, 0, 1))
+		next, err := before.Give(half(before, 0, 1))
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 		defer cancel()

@@ -251,7 +251,7 @@ func (c *numbers) part(from int, to func(i int) (int, bool)) map[int]int {
 
 func (c *numbers) give(from int, slots map[int]int) {
 	c.t.Helper()
-	next, err := c.table.Give(from, slots)
+	next, err := c.table.Give(slots)
 	c.apply(cluster.ChangeGive, from, next, err)
 }
 

@@ -34,7 +34,7 @@ func TestGiveUpDuringGive(t *testing.T) {
 				defer cancel()
 				c := giveUpCluster(t, func(o *Options) { siftsSlowly(o, 300*time.Millisecond) }, func(c *testCluster) {
 					before := c.options[0].Cluster.Table
-					next, err := before.Give(w.giver, half(before, w.giver, w.taker))
+					next, err := before.Give(half(before, w.giver, w.taker))
 					must(t, err)
 					if c.fetchedAll(ctx, 200) {
 						c.change(ctx, cluster.ChangeGive, before, next, w.giver)
@@ -77,7 +77,7 @@ func TestEraseDuringGive(t *testing.T) {
 		_, c := controlled(t, 2, 12)
 		defer c.close()
 		before := c.options[0].Cluster.Table
-		next, err := before.Give(0, half(before, 0, 1))
+		next, err := before.Give(half(before, 0, 1))
 		must(t, err)
 		control := c.options[1].Observe.Control
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -115,7 +115,7 @@ func TestEraseAfterGive(t *testing.T) {
 		_, c := controlled(t, 2, 12)
 		defer c.close()
 		before := c.options[0].Cluster.Table
-		next, err := before.Give(0, half(before, 0, 1))
+		next, err := before.Give(half(before, 0, 1))
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

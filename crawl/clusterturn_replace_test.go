@@ -36,7 +36,7 @@ func replaceAfterGive(t *testing.T, victim int, number int64) {
 	c := replaceCluster(t, *seedFlag)
 	defer c.close()
 	before := c.options[0].Cluster.Table
-	next, err := before.Give(0, half(before, 0, 1))
+	next, err := before.Give(half(before, 0, 1))
 	must(t, err)
 	for node := range c.options {
 		c.options[node].Backup.Every = 24 * time.Hour
@@ -120,7 +120,7 @@ func replaceAfterJoin(t *testing.T, killed bool) {
 	before := c.options[0].Cluster.Table
 	grown, err := before.Grow()
 	must(t, err)
-	next, err := grown.Give(0, half(grown, 0, joined))
+	next, err := grown.Give(half(grown, 0, joined))
 	must(t, err)
 	c.add(grown)
 	alive, end := context.WithTimeout(t.Context(), time.Hour)

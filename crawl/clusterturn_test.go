@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -23,7 +24,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// give changes the table while the nodes run: slots of a node, as which says, go to others.
+// change changes the table while the nodes run.
 func (c *testCluster) change(ctx context.Context, kind cluster.ChangeKind, before, next *cluster.Table, giver int) {
 	c.t.Helper()
 	data, err := cluster.NewTableChange(kind, before, next, giver, "test").Encode()
@@ -89,8 +90,14 @@ func half(t *cluster.Table, from, to int) map[int]int {
 	return slots
 }
 
-// TestGiveWhileRunning: while three nodes crawl, half the slots of one move to another. All continue, each URL of the
-// web is fetched once, and the audits balance.
+// both returns the slots of two gifts.
+func both(a, b map[int]int) map[int]int {
+	maps.Copy(a, b)
+	return a
+}
+
+// TestGiveWhileRunning: while three nodes crawl, half the slots of two of them move to the third one in one change. All
+// continue, each URL of the web is fetched once, and the audits balance.
 func TestGiveWhileRunning(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -102,7 +109,7 @@ func TestGiveWhileRunning(t *testing.T) {
 			func(_ int, o *Options) { siftsSlowly(o, 100*time.Millisecond) })
 		defer c.close()
 		before := c.options[0].Cluster.Table
-		next, err := before.Give(0, half(before, 0, 1))
+		next, err := before.Give(both(half(before, 0, 1), half(before, 2, 1)))
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 1*time.Hour)
 		defer cancel()
@@ -204,11 +211,13 @@ func TestGrow(t *testing.T) {
 				Transport: e}
 			c.options = append(c.options, o)
 			run(node)
-			for from := range node {
-				next(cluster.ChangeGive, from, func(b *cluster.Table) (*cluster.Table, error) {
-					return b.Give(from, half(b, from, node))
-				})
-			}
+			next(cluster.ChangeGive, 0, func(b *cluster.Table) (*cluster.Table, error) {
+				to := map[int]int{}
+				for from := range node {
+					to = both(to, half(b, from, node))
+				}
+				return b.Give(to)
+			})
 		}
 		wg.Wait()
 		for node, err := range errs {
@@ -281,7 +290,7 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
 	web, err := simweb.New(o)
 	must(t, err)
-	nodes := 2 + int(seed%2)
+	nodes := 2 + int(seed%3)
 	faults := mem.Faults{Delay: 100 * time.Millisecond}
 	if chaotic {
 		faults = mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}
@@ -303,13 +312,19 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 		defer e.Close()
 		op := &coordinator{c, e}
 		account.Sleep(ctx, first)
-		for _, pair := range [][2]int{{0, 1}, {1, nodes - 1}, {nodes - 1, 0}} {
-			next, err := table.Give(pair[0], half(table, pair[0], pair[1]))
-			if pair[0] == pair[1] {
+		for _, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}, {1, 2}}} {
+			to := map[int]int{}
+			for _, gift := range gifts {
+				if gift[0] < nodes && gift[1] < nodes {
+					to = both(to, half(table, gift[0], gift[1]))
+				}
+			}
+			if len(to) == 0 {
 				continue
 			}
+			next, err := table.Give(to)
 			must(t, err)
-			if !op.apply(ctx, cluster.ChangeGive, table, next, pair[0]) {
+			if !op.apply(ctx, cluster.ChangeGive, table, next, 0) {
 				return
 			}
 			table = next
@@ -386,7 +401,7 @@ func TestForget(t *testing.T) {
 		for node := range 2 {
 			c.has(ctx, node, 1)
 		}
-		last, err := next.Give(0, half(next, 0, 1)) // slots still move between the others
+		last, err := next.Give(half(next, 0, 1)) // slots still move between the others
 		must(t, err)
 		c.change(ctx, cluster.ChangeGive, next, last, 0)
 		next = last
@@ -429,7 +444,7 @@ func TestMoveAfterGive(t *testing.T) {
 		table := c.options[0].Cluster.Table
 		give := func(from, to int, stop bool) {
 			t.Helper()
-			next, err := table.Give(from, half(table, from, to))
+			next, err := table.Give(half(table, from, to))
 			must(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
@@ -498,7 +513,7 @@ func TestGiveRefused(t *testing.T) {
 		})
 		defer c.close()
 		before := c.options[0].Cluster.Table
-		next, err := before.Give(0, half(before, 0, 1))
+		next, err := before.Give(half(before, 0, 1))
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

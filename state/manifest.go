@@ -31,8 +31,9 @@ const (
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of BEAST, and scores in URL records; 8: keys of
 	// all orders; 9: Walk; 10: Store, Uploads, the queue of objects, Intake and outboxes; 11: the quarantine;
 	// 12: keys of addresses in indexes of WARC files; 13: deadlines of orders; 14: lines of
-	// orders in the crawl log; 15: Lineage; 16: Table and Next, keys that moved here in URLseen.
-	manifestAdded = 16
+	// orders in the crawl log; 15: Lineage; 16: Table and Next, keys that moved here in URLseen;
+	// 17: ArrivedFrom.
+	manifestAdded = 17
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -86,10 +87,12 @@ type Manifest struct {
 	Table json.RawMessage `json:"table,omitempty"`
 	Next  json.RawMessage `json:"next_table,omitempty"`
 	// Arriving are the slots that move here while the crawl runs, and are not this node's yet. Arrived says that all of
-	// them have come: the next run has the table Next, and reads its seeds again if SeedsAgain.
-	Arriving   Slots `json:"arriving,omitzero"`
-	Arrived    bool  `json:"arrived,omitempty"`
-	SeedsAgain bool  `json:"seeds_again,omitempty"`
+	// them have come, ArrivedFrom those of which givers: the next run has the table Next, and reads its seeds again if
+	// SeedsAgain.
+	Arriving    Slots `json:"arriving,omitzero"`
+	Arrived     bool  `json:"arrived,omitempty"`
+	ArrivedFrom []int `json:"arrived_from,omitempty"`
+	SeedsAgain  bool  `json:"seeds_again,omitempty"`
 	// Leaving are the slots whose URLs are on their way from this node; nil: none.
 	Leaving *Leaving `json:"leaving,omitempty"`
 

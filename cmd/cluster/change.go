@@ -128,10 +128,9 @@ func (c *changer) settle(ctx context.Context) error {
 		case c.last != nil && c.last.Kind == cluster.ChangeForget:
 			return fmt.Sprintf("until %s heard nothing of node %d for --cluster-lease", nodesHave(missing),
 				c.last.Giver), nil
-		case c.last != nil && c.last.Kind == cluster.ChangeGive && !slices.Contains(missing, c.last.Giver):
-			if left := c.marked(ctx, c.last.Giver); left > 0 {
-				return fmt.Sprintf("until node %d has looked through its queues for URLs of the slots: %s left",
-					c.last.Giver, human.Counted(left, "URL", "URLs")), nil
+		case c.last != nil && c.last.Kind == cluster.ChangeGive:
+			if text := c.giving(ctx, missing); text != "" {
+				return text, nil
 			}
 		}
 		return fmt.Sprintf("until %s table %d of owners: start what does not run", nodesHave(missing),
@@ -142,17 +141,35 @@ func (c *changer) settle(ctx context.Context) error {
 	return c.save()
 }
 
-// marked returns how many URLs a node still has to look at, by its status; 0 if that is not known.
-func (c *changer) marked(ctx context.Context, node int) int64 {
-	v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(node))
-	if err != nil {
-		return 0
+// giving says what a change of slots waits for, by the statuses of its givers; "" if they do not tell. The nodes that
+// are missing do not have the table.
+func (c *changer) giving(ctx context.Context, missing []int) string {
+	var looking []int
+	left := int64(0)
+	for _, node := range c.last.GiverList() {
+		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(node))
+		if err != nil {
+			continue
+		}
+		st, err := cluster.DecodeStatus(v.Key, v.Data, c.table.Nodes())
+		switch {
+		case err != nil:
+		case slices.Contains(missing, node) && st.GiveWhy != "":
+			return fmt.Sprintf("until node %d gives its slots, which it cannot yet: %s", node,
+				term.PlainText(st.GiveWhy))
+		case slices.Contains(missing, node):
+			return fmt.Sprintf("until %s given their slots", nodesHave(slices.DeleteFunc(slices.Clone(c.last.GiverList()),
+				func(giver int) bool { return !slices.Contains(missing, giver) })))
+		case st.Marked > 0:
+			looking = append(looking, node)
+			left += st.Marked
+		}
 	}
-	st, err := cluster.DecodeStatus(v.Key, v.Data, c.table.Nodes())
-	if err != nil {
-		return 0
+	if left == 0 {
+		return ""
 	}
-	return st.Marked
+	return fmt.Sprintf("until %s looked through the queues for URLs of the slots: %s left", nodesHave(looking),
+		human.Counted(left, "URL", "URLs"))
 }
 
 // await calls what at intervals until it returns "", and says what it waits for.
@@ -189,9 +206,8 @@ func nodesHave(nodes []int) string {
 func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ error) {
 	if v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.TableKey); err == nil {
 		if now, _, err := cluster.DecodeTableChange(v.Data); err == nil && now.Moves == c.table.Moves() &&
-			now.Refused != "" {
-			return nil, fmt.Errorf("node %d has refused to give its slots, and nothing has moved: %s", now.Giver,
-				now.Refused)
+			now.Refused != "" && !c.given(ctx, now) {
+			return nil, fmt.Errorf("nothing has moved: %s", now.Refused)
 		}
 	}
 	for _, node := range nodes {
@@ -206,10 +222,19 @@ func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ er
 	return missing, nil
 }
 
-// versions refuses a change while a node runs a version that cannot follow it.
-func (c *changer) versions(ctx context.Context, next *cluster.Table) error {
+// given reports whether a giver has carried out a change that another one refuses, as it writes into the change soon.
+func (c *changer) given(ctx context.Context, change *cluster.TableChange) bool {
+	return slices.ContainsFunc(change.GiverList(), func(node int) bool {
+		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
+		return err == nil && cluster.MarkMoves(v.Data) >= change.Moves
+	})
+}
+
+// earlier returns the first node that takes part in a table and runs a version of the program from before one of the
+// protocol; -1: none.
+func (c *changer) earlier(ctx context.Context, t *cluster.Table, version int) int {
 	for _, node := range c.members(-1) {
-		if next.HasDeparted(node) {
+		if t.HasDeparted(node) {
 			continue
 		}
 		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
@@ -217,12 +242,11 @@ func (c *changer) versions(ctx context.Context, next *cluster.Table) error {
 			continue // it has not started: settle has waited for all others
 		}
 		m := new(cluster.Mark)
-		if json.Unmarshal(v.Data, m) == nil && m.Reads() < cluster.MovedVersion {
-			return fmt.Errorf("node %d runs an earlier version, whose table of owners cannot change while it runs: "+
-				"upgrade it first", node)
+		if json.Unmarshal(v.Data, m) == nil && m.Reads() < version {
+			return node
 		}
 	}
-	return nil
+	return -1
 }
 
 // save writes the table to the file of the cluster, if that has an older one.
@@ -240,8 +264,9 @@ func (c *changer) save() error {
 
 // apply makes one change, and waits until all nodes have it. last says that this command makes no further one.
 func (c *changer) apply(ctx context.Context, kind cluster.ChangeKind, next *cluster.Table, giver int, last bool) error {
-	if err := c.versions(ctx, next); err != nil {
-		return err
+	if node := c.earlier(ctx, next, cluster.MovedVersion); node >= 0 {
+		return fmt.Errorf("node %d runs an earlier version, whose table of owners cannot change while it runs: "+
+			"upgrade it first", node)
 	}
 	change := cluster.NewTableChange(kind, c.table, next, giver, rand.Text())
 	if !last {
@@ -325,38 +350,30 @@ func (c *changer) taking() []bool {
 	return members
 }
 
-// carryOut makes the moves of a plan, one giver after the other. last says that the command makes no change after them.
+// carryOut makes the moves of a plan. last says that the command makes no change after them.
 func (c *changer) carryOut(ctx context.Context, p *cluster.Plan, last bool) error {
-	lastGiver := 0
-	for i := range p.Moves {
-		lastGiver = max(lastGiver, p.Moves[i].From)
-	}
-	for giver := range c.table.Nodes() {
-		to, known, takers := map[int]int{}, int64(0), []int(nil)
-		for i := range p.Moves {
-			if m := &p.Moves[i]; m.From == giver {
-				for _, slot := range m.Slots {
-					to[slot] = m.To
-				}
-				known += m.Known
-				if !slices.Contains(takers, m.To) {
-					takers = append(takers, m.To)
-				}
+	several := c.earlier(ctx, c.table, cluster.GiversVersion) < 0
+	for moves := p.Moves; len(moves) > 0; {
+		var now []cluster.Move
+		now, moves = oneChange(moves, several)
+		to, known, givers, takers := map[int]int{}, int64(0), []int(nil), []int(nil)
+		for _, m := range now {
+			for _, slot := range m.Slots {
+				to[slot] = m.To
 			}
+			known += m.Known
+			givers, takers = append(givers, m.From), append(takers, m.To)
 		}
-		if len(to) == 0 {
-			continue
-		}
-		next, err := c.table.Give(giver, to)
+		next, err := c.table.Give(to)
 		if err != nil {
 			return err
 		}
 		began := time.Now()
-		if err := c.apply(ctx, cluster.ChangeGive, next, giver, last && giver == lastGiver); err != nil {
+		if err := c.apply(ctx, cluster.ChangeGive, next, 0, last && len(moves) == 0); err != nil {
 			return err
 		}
-		fmt.Fprintf(c.a.Stdout, "%s with %s moved from node %d to %s in %v\n", human.Counted(len(to), "slot", "slots"),
-			human.Counted(known, "known URL", "known URLs"), giver, nodeList(takers),
+		fmt.Fprintf(c.a.Stdout, "%s with %s moved from %s to %s in %v\n", human.Counted(len(to), "slot", "slots"),
+			human.Counted(known, "known URL", "known URLs"), nodeList(givers), nodeList(takers),
 			time.Since(began).Round(time.Second))
 	}
 	if !last {
@@ -365,7 +382,25 @@ func (c *changer) carryOut(ctx context.Context, p *cluster.Plan, last bool) erro
 	return c.conclude(ctx)
 }
 
+// oneChange divides moves into those of the next change and the others: in a change no node both gives and takes, and
+// one node gives if several cannot.
+func oneChange(moves []cluster.Move, several bool) (now, later []cluster.Move) {
+	for _, m := range moves {
+		if slices.ContainsFunc(now, func(o cluster.Move) bool {
+			return m.From == o.To || m.To == o.From || !several && m.From != o.From
+		}) {
+			later = append(later, m)
+		} else {
+			now = append(now, m)
+		}
+	}
+	return now, later
+}
+
+// nodeList names nodes, each once.
 func nodeList(nodes []int) string {
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
 	if len(nodes) == 1 {
 		return "node " + list

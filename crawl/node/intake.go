@@ -288,20 +288,17 @@ func (s *intake) take(msg *cluster.Message) error {
 			return nil
 		}
 		s.noteTaken(&h)
-		if err := s.tables.take(s.inlet, tx); err != nil {
+		if err := s.tables.take(s.inlet, h.From, tx); err != nil {
 			return err
 		}
 		return s.takeLinks(s.inlet, tx)
 	})
 }
 
-// reset prepares the inlet for a message of a node. Only the giver of slots sends links to them behind what it knows.
+// reset prepares the inlet for a message of a node.
 func (s *intake) reset(from int) {
 	s.inlet.Reset()
-	s.inlet.Arriving = state.Slots{}
-	if a := s.tables.arriving(); a.change != nil && a.change.Giver == from {
-		s.inlet.Arriving = a.slots
-	}
+	s.inlet.Arriving = s.tables.comingFrom(from)
 }
 
 // noteTaken notes a taken message. It is part of a transaction.

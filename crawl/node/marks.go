@@ -218,13 +218,13 @@ func (s *marks) read(v *cluster.Value) error {
 		return nil
 	}
 	m, err := cluster.DecodeMark(v.Key, v.Data, s.opt.nodes())
-	moves := -1
+	moves, reads := -1, 0
 	if err == nil {
-		moves = m.Moves
+		moves, reads = m.Moves, m.Reads()
 	} else { // of another table
 		moves = cluster.MarkMoves(v.Data)
 	}
-	s.tables.noteMark(cluster.MarkNode(v.Key), moves)
+	s.tables.noteMark(cluster.MarkNode(v.Key), moves, reads)
 	if errors.Is(err, cluster.ErrLaterTable) || cluster.MarkNode(v.Key) >= s.opt.nodes() {
 		return nil // until this node has the table, too
 	}

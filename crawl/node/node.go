@@ -101,8 +101,9 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.end = &crawlEnd{opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early, wakeMark: wakeMark,
 		agreement: agreement{term: newTerm()}}
 	n.tables = &tables{run: run, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
+		began:  time.Now(),
 		listed: make(chan struct{}),
-		moves:  make([]int, nodes)}
+		moves:  make([]int, nodes), reads: make([]int, nodes)}
 	n.leaving = &leaving{saved: saved, opt: &opt, outs: n.outs, gone: n.gone}
 	n.tables.leaving = n.leaving
 	n.intake = &intake{tables: n.tables, gone: n.gone, outs: n.outs, run: run, opt: &opt, space: keeper,
@@ -117,7 +118,7 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		intake: n.intake, end: n.end, marks: n.marks}
 	n.orders = &orders{run: run, opt: &opt, wake: account.NewSignal(), faults: map[string]string{}}
 	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
-		orders: n.orders, intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
+		orders: n.orders, tables: n.tables, intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
 	return n
 }
 

@@ -26,6 +26,7 @@ type statuses struct {
 	shares *pageShares
 	config *configKeeper
 	orders *orders
+	tables *tables
 	look   func() *snapshot.Snapshot
 
 	mu       sync.Mutex   // guards progress; taken before the locks of doubts and of outboxes
@@ -51,6 +52,9 @@ func (s *statuses) show(sn *snapshot.Snapshot) {
 		c.PagesLeft = s.shares.left()
 	}
 	s.orders.show(&c.Orders)
+	if why := s.tables.cannotGive.Load(); why != nil {
+		c.GiveWhy = *why
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for node, o := range s.outs.boxes {
@@ -106,6 +110,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 		Departed: s.opt.Table.Departed(), Broker: s.opt.Broker}
 	st.Orders, st.OrdersWaiting, st.OrderWhy = sn.Cluster.Orders.Taken, sn.Cluster.Orders.Waiting,
 		cut(sn.Cluster.Orders.Why)
+	st.GiveWhy = cut(sn.Cluster.GiveWhy)
 	st.Config, st.Marked = s.config.digest(), sn.Marked
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)

@@ -20,10 +20,11 @@ import (
 // table while it runs: the run ends, the state changes on disk, and the next run begins in the same process. tables
 // decides when. Its goroutines are "table" and "watchtable"; the other methods are safe for concurrent use.
 //
-// The giver of a change goes first: when it runs again, the content of its slots is in its outboxes, and it sends on
-// what comes for them. A taker follows when it has taken all of it. The others follow when the marks of the giver and
-// the takers say that they have. So a node that owns slots by the table of any node has them, or they are on their way
-// in front of each record for them.
+// The givers of a change go first, a few at a time: when a giver runs again, the content of its slots is in its
+// outboxes, and it sends on what comes for them. A taker follows when it has taken all of it. The others follow when the
+// marks of the givers and the takers say that they have. So a node that owns slots by the table of any node has them, or
+// they are on their way in front of each record for them. A taker passes records for slots of a giver on to that giver,
+// unless they come from it: a giver that has the table sends them to the taker, the other ones take them.
 type tables struct {
 	run   *account.Run
 	opt   *Options
@@ -34,6 +35,7 @@ type tables struct {
 	rest    func()                     // ends the run, so that the table can change
 	fits    func(*cluster.Table) error // the limits of this node are enough for that table
 	told    time.Time                  // when the goroutine "table" last said why it does not take a table
+	began   time.Time                  // when this run began
 	wake    account.Signal
 	once    sync.Once
 	// listed is closed when the broker's table is known: before that a mark of a later table would look like that of
@@ -42,21 +44,57 @@ type tables struct {
 
 	mu       sync.Mutex // guards the fields below
 	moves    []int      // by node: Moves of the last mark, of any table
+	reads    []int      // by node: Reads of the last mark; 0: not known
 	next     *cluster.TableChange
 	table    *cluster.Table // of next
 	revision uint64         // of the value next
 	turn     *Turn
 	arrival  arrival // changes in transactions
 
+	cannotGive atomic.Pointer[string] // why this node does not give its slots though others have
+
 	partAt atomic.Int64 // when the last part of slots came; first the start of the run
 }
 
-// arrival are the slots that move here.
+// arrival are the slots that move here. It is not changed, only replaced.
 type arrival struct {
 	change     *cluster.TableChange // nil: none
-	slots      state.Slots
-	arrived    bool // all of them have come
+	slots      state.Slots          // of the givers that have begun
+	from       []int                // givers whose slots have come
+	arrived    bool                 // those of all givers have
 	seedsAgain bool
+}
+
+// slotsFrom returns the slots that this node gets from a giver.
+func (t *tables) slotsFrom(next *cluster.Table, giver int) (s state.Slots) {
+	for slot := range cluster.Slots {
+		if next.OwnerOf(slot) == t.opt.Node && t.opt.Table.OwnerOf(slot) == giver {
+			s.Set(slot)
+		}
+	}
+	return s
+}
+
+// givesHere lists the givers of slots that this node gets.
+func (t *tables) givesHere(c *cluster.TableChange, next *cluster.Table) []int {
+	return slices.DeleteFunc(slices.Clone(c.GiverList()), func(giver int) bool {
+		return t.slotsFrom(next, giver).IsZero()
+	})
+}
+
+// begun returns the arrival with the slots of a giver.
+func (a arrival) begun(s state.Slots) arrival {
+	for i := range s {
+		a.slots[i] |= s[i]
+	}
+	return a
+}
+
+// ended returns the arrival once the slots of one of the givers have come.
+func (a arrival) ended(giver int, seedsAgain bool, givers []int) arrival {
+	a.from = append(slices.Clone(a.from), giver)
+	a.arrived, a.seedsAgain = len(a.from) == len(givers), a.seedsAgain || seedsAgain
+	return a
 }
 
 // Turn says how the table changes between two runs.
@@ -75,7 +113,8 @@ func (t *tables) restore(m *state.Manifest) error {
 		return err
 	}
 	t.partAt.Store(time.Now().UnixNano())
-	t.arrival = arrival{change: change, slots: m.Arriving, arrived: m.Arrived, seedsAgain: m.SeedsAgain}
+	t.arrival = arrival{change: change, slots: m.Arriving, from: m.ArrivedFrom,
+		arrived: m.Arrived, seedsAgain: m.SeedsAgain}
 	return nil
 }
 
@@ -83,25 +122,49 @@ func (t *tables) restore(m *state.Manifest) error {
 // lease: the node begins with what it has of them, and reads its seeds again.
 func (t *tables) giveUp() error {
 	a := t.arriving()
-	if a.change == nil || a.arrived || !t.gone.has(a.change.Giver) ||
-		time.Since(time.Unix(0, t.partAt.Load())) < t.opt.LeaseTTL {
+	if a.change == nil || a.arrived || time.Since(time.Unix(0, t.partAt.Load())) < t.opt.LeaseTTL {
 		return nil
 	}
-	return t.run.Transact(func(tx *account.Tx) error {
-		a := t.arriving()
-		a.arrived, a.seedsAgain = true, true
-		t.arrive(a)
-		tx.Late.Add(t.opt.Log.Warn, "the node that was giving slots to this one was abandoned: this one begins with "+
-			"what has come of them", "node", a.change.Giver, "change", a.change.Moves)
-		return nil
-	})
+	next, err := turnOf(a.change)
+	if err != nil {
+		return err
+	}
+	givers := t.givesHere(a.change, next.Table)
+	for _, giver := range givers {
+		if !t.gone.has(giver) || slices.Contains(a.from, giver) {
+			continue
+		}
+		if err := t.run.Transact(func(tx *account.Tx) error {
+			t.arrive(t.arriving().begun(t.slotsFrom(next.Table, giver)).ended(giver, true, givers))
+			tx.Late.Add(t.opt.Log.Warn, "the node that was giving slots to this one was abandoned: this one begins "+
+				"with what has come of them", "node", giver, "change", a.change.Moves)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// hasBegunWithout reports whether this node has the table of an abandoned giver, so that further parts of its slots are
-// too late (giveUp).
+// hasBegunWithout reports whether this node no longer waits for slots of an abandoned giver, so that further parts of
+// them are too late (giveUp).
 func (t *tables) hasBegunWithout(giver int) bool {
-	c := t.opt.Change
-	return c != nil && c.Kind == cluster.ChangeGive && c.Giver == giver && t.arriving().change == nil
+	a, c := t.arriving(), t.opt.Change
+	return slices.Contains(a.from, giver) || a.change == nil && c != nil && c.Gives(giver)
+}
+
+// comingFrom returns the slots of which a node has sent what it knows, behind which it sends links to them.
+func (t *tables) comingFrom(giver int) (s state.Slots) {
+	a := t.arriving()
+	if a.change == nil || !a.change.Gives(giver) {
+		return s
+	}
+	for slot := range cluster.Slots {
+		if a.slots.Has(slot) && t.opt.Table.OwnerOf(slot) == giver {
+			s.Set(slot)
+		}
+	}
+	return s
 }
 
 // saveTo puts the tables into a manifest, with the slots that moved here at its moment.
@@ -115,7 +178,7 @@ func (t *tables) saveTo(m *state.Manifest, a arrival) error {
 	if a.change == nil {
 		return nil
 	}
-	m.Arriving, m.Arrived, m.SeedsAgain = a.slots, a.arrived, a.seedsAgain
+	m.Arriving, m.ArrivedFrom, m.Arrived, m.SeedsAgain = a.slots, a.from, a.arrived, a.seedsAgain
 	m.Next, err = a.change.Encode()
 	return err
 }
@@ -134,8 +197,8 @@ func (t *tables) begins(in *admit.Inlet, from int) (later bool, _ error) {
 			return false, fmt.Errorf("crawl: %w: %w", cluster.ErrMessage, err)
 		case c.Moves > t.opt.Table.Moves()+1:
 			return true, nil
-		case c.Moves <= t.opt.Table.Moves() || c.Giver != from || c.Before != t.opt.Table.Sum() ||
-			next.Nodes() != t.opt.nodes():
+		case c.Moves <= t.opt.Table.Moves() || !c.Gives(from) || c.Before != t.opt.Table.Sum() ||
+			next.Nodes() != t.opt.nodes() || t.slotsFrom(next, from).IsZero() || t.differs(c):
 			return false, fmt.Errorf("crawl: %w: slots that move from node %d by change %d, after change %d",
 				cluster.ErrMessage, from, c.Moves, t.opt.Table.Moves())
 		}
@@ -143,8 +206,14 @@ func (t *tables) begins(in *admit.Inlet, from int) (later bool, _ error) {
 	return false, nil
 }
 
-// take notes the begin and the end of slots that move here. It is part of the transaction of their message.
-func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
+// differs reports whether slots move here by another change.
+func (t *tables) differs(c *cluster.TableChange) bool {
+	a := t.arriving()
+	return a.change != nil && a.change.Owners != c.Owners
+}
+
+// take notes the begin and the end of slots that move here from a node. It is part of the transaction of their message.
+func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 	if len(in.Parts) > 0 {
 		t.partAt.Store(time.Now().UnixNano())
 	}
@@ -155,26 +224,25 @@ func (t *tables) take(in *admit.Inlet, tx *account.Tx) error {
 			if err != nil {
 				return err
 			}
-			a := arrival{change: c}
-			for slot := range cluster.Slots {
-				if next.OwnerOf(slot) == t.opt.Node && t.opt.Table.OwnerOf(slot) != t.opt.Node {
-					a.slots.Set(slot)
-				}
-			}
-			t.arrive(a)
-			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", c.Giver, "change", c.Moves)
+			a := t.arriving()
+			a.change = c
+			t.arrive(a.begun(t.slotsFrom(next, from)))
+			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", from, "change", c.Moves)
 		case cluster.MovedEnd:
 			change, seedsDone, sums, err := cluster.MovedEndOf(p.Data)
 			if err != nil {
 				return err
 			}
 			a := t.arriving()
-			if c := a.change; c == nil || uint64(c.Moves) != change {
+			if c := a.change; c == nil || uint64(c.Moves) != change || !c.Gives(from) {
 				return fmt.Errorf("crawl: the end of change %d without its begin: %w", change, state.ErrIncompatible)
 			}
-			a.arrived, a.seedsAgain = true, !seedsDone
-			t.arrive(a)
-			tx.Late.Add(t.opt.Log.Info, "slots have moved here", "change", change, "urls", sums.Known.N,
+			next, err := turnOf(a.change)
+			if err != nil {
+				return err
+			}
+			t.arrive(a.ended(from, !seedsDone, t.givesHere(a.change, next.Table)))
+			tx.Late.Add(t.opt.Log.Info, "slots have moved here", "from", from, "change", change, "urls", sums.Known.N,
 				"waiting", sums.Waiting.N)
 			tx.Wake(t.wake)
 		}
@@ -205,7 +273,7 @@ func (t *tables) changing() bool {
 	defer t.mu.Unlock()
 	return t.turn != nil || t.arrival.change != nil ||
 		t.next != nil && t.next.Moves > t.opt.Table.Moves() && t.next.Refused == "" &&
-			!t.gone.has(t.next.Giver) // slots of an abandoned giver come no more
+			!t.allGone(t.next.GiverList()) // slots of abandoned givers come no more
 }
 
 // coming reports whether slots are on their way to this node, or are to be given to it.
@@ -213,7 +281,7 @@ func (t *tables) coming() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.arrival.change != nil || t.next != nil && t.next.Kind == cluster.ChangeGive && t.next.Refused == "" &&
-		t.next.Moves == t.opt.Table.Moves()+1 && !t.gone.has(t.next.Giver) &&
+		t.next.Moves == t.opt.Table.Moves()+1 && !t.allGone(t.next.GiverList()) &&
 		slices.Contains(cluster.Takers(t.opt.Table, t.table), t.opt.Node)
 }
 
@@ -226,12 +294,12 @@ func (t *tables) neighbour(m *cluster.Mark) bool {
 	return m.Moves == own-1 && t.opt.Change != nil || m.Moves > own && t.next != nil && t.next.Moves >= m.Moves
 }
 
-// noteMark notes the table of a node's mark.
-func (t *tables) noteMark(node, moves int) {
+// noteMark notes the table of a node's mark, and the version that it reads; 0: not known.
+func (t *tables) noteMark(node, moves, reads int) {
 	t.mu.Lock()
-	changed := node >= 0 && node < len(t.moves) && t.moves[node] != moves
+	changed := node >= 0 && node < len(t.moves) && (t.moves[node] != moves || t.reads[node] != reads)
 	if changed {
-		t.moves[node] = moves
+		t.moves[node], t.reads[node] = moves, reads
 	}
 	t.mu.Unlock()
 	if changed {
@@ -290,30 +358,75 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 		return &Turn{Change: next, Table: table}, nil
 	case next.Refused != "":
 		return nil, nil
+	case next.Gives(t.opt.Node):
+		return t.dueToGive(ctx, next, table, moves)
 	}
 	takers := cluster.Takers(own, table)
-	lost := slices.IndexFunc(takers, t.gone.has)
-	switch {
-	case next.Giver == t.opt.Node && t.opt.Refused != nil && t.opt.Refused.ID == next.ID:
-		return nil, t.refuse(ctx, next, t.opt.Refused.Refused)
-	case next.Giver == t.opt.Node && lost >= 0:
-		return nil, t.refuse(ctx, next, fmt.Sprintf("node %d was abandoned (--give-up-node)", takers[lost]))
-	case next.Giver == t.opt.Node && t.leaving.any():
-		return nil, nil
-	case next.Giver == t.opt.Node:
-		if cluster.Common(t.opt.reads(), t.opt.Node, t.heard.all(), t.gone.flags()) < cluster.MovedVersion {
-			return nil, nil // a node of an older program, or one whose mark is not known
-		}
-		return &Turn{Change: next, Table: table, Give: true}, nil
-	case slices.Contains(takers, t.opt.Node):
+	if slices.Contains(takers, t.opt.Node) {
 		return nil, nil // when its slots have come
 	}
-	for _, node := range append(takers, next.Giver) {
+	for _, node := range append(takers, next.GiverList()...) {
 		if moves[node] < next.Moves && !t.gone.has(node) {
 			return nil, nil
 		}
 	}
 	return &Turn{Change: next, Table: table}, nil
+}
+
+// dueToGive returns the turn in which this node, a giver, gives its slots; nil: not yet. A change is refused as long as
+// no giver has carried it out; after that, a giver that cannot give tries again every giveAgain.
+func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table *cluster.Table,
+	moves []int) (*Turn, error) {
+	has := func(node int) bool { return moves[node] >= next.Moves }
+	givers := next.GiverList()
+	takers, why := cluster.Takers(t.opt.Table, cluster.Part(t.opt.Table, table, t.opt.Node)), ""
+	if lost := slices.IndexFunc(takers, t.gone.has); lost >= 0 {
+		why = fmt.Sprintf("node %d was abandoned (--give-up-node)", takers[lost])
+	}
+	refused := t.opt.Refused != nil && t.opt.Refused.ID == next.ID
+	if refused {
+		why = t.opt.Refused.Refused
+	}
+	if why != "" && !slices.ContainsFunc(givers, has) {
+		return nil, t.refuse(ctx, next, why)
+	}
+	if t.cannotGive.Store(&why); refused && time.Since(t.began) < giveAgain {
+		t.say("this node cannot give its slots, and others have given theirs: the change waits for it", errors.New(why))
+		return nil, nil
+	}
+	ahead := 0
+	for _, giver := range givers[:slices.Index(givers, t.opt.Node)] {
+		if !has(giver) && !t.gone.has(giver) {
+			ahead++
+		}
+	}
+	if t.leaving.any() || ahead >= max(1, (len(moves)-len(table.Departed()))/giversPart) {
+		return nil, nil
+	}
+	needs := cluster.MovedVersion
+	if len(givers) > 1 {
+		needs = cluster.GiversVersion
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node, reads := range t.reads {
+		if reads < needs && node != t.opt.Node && !t.gone.has(node) {
+			return nil, nil // a node of an older program, or one whose mark is not known
+		}
+	}
+	return &Turn{Change: next, Table: table, Give: true}, nil
+}
+
+// A giver rests while it divides its stores. One of giversPart nodes, at least one, does so at a time, so that nine of
+// ten nodes fetch.
+const (
+	giversPart = 10
+	giveAgain  = time.Minute // the operator makes room meanwhile
+)
+
+// allGone reports whether all nodes of a list were abandoned; false for an empty one.
+func (t *tables) allGone(nodes []int) bool {
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(node int) bool { return !t.gone.has(node) })
 }
 
 // mayGrow reports whether the limits of this node are enough for one more node, and says so if they are not. Otherwise
@@ -355,7 +468,7 @@ func (t *tables) refuse(ctx context.Context, next *cluster.TableChange, why stri
 	revision := t.revision
 	t.mu.Unlock()
 	c := *next
-	c.Refused = why
+	c.Refused = fmt.Sprintf("node %d refuses to give its slots: %s", t.opt.Node, why)
 	data, err := c.Encode()
 	if err != nil {
 		return err
@@ -390,8 +503,9 @@ func (t *tables) note(ctx context.Context, v *cluster.Value) {
 		t.opt.Log.Error("refused the table of owners of the cluster", "error", err)
 		return
 	}
-	if c.Moves < t.opt.Table.Moves() { // the broker has lost the last one
-		t.publish(ctx, v.Revision)
+	own := t.opt.Change
+	if c.Moves < t.opt.Table.Moves() || own != nil && own.ID == c.ID && c.Refused != "" {
+		t.publish(ctx, v.Revision) // the broker has lost the last one, or another giver refuses what this one has given
 		return
 	}
 	t.mu.Lock()

@@ -289,6 +289,10 @@ func (v *view) parts() {
 			"%s of the cluster not carried out here, and tried again every minute: %s",
 			human.Counted(o.Waiting, "order is", "orders are"), o.Why)
 	}
+	if why := v.Cluster.GiveWhy; why != "" {
+		v.add(Warn, Working, "operator", "drumbeat cluster status",
+			"this node cannot give its slots, and other nodes have given theirs: it tries again every minute: %s", why)
+	}
 	v.backup()
 	if u := &v.Uploads; u.Failing != "" {
 		v.add(Warn, Slow, "store", "", "Uploads to the object store fail; %s (%s) here: %s",

@@ -155,13 +155,15 @@ type giver struct {
 }
 
 func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
+	self := man.Frozen.Node
+	part := cluster.Part(opt.Before, opt.Next, self) // the slots of other givers are still theirs
 	m := &mover{sifts: true, opt: &Options{RAMBytes: opt.RAMBytes}, file: &cluster.File{Table: opt.Before},
-		next: &cluster.File{Table: opt.Next}, rep: &Report{}}
+		next: &cluster.File{Table: part}, rep: &Report{}}
 	g := &giver{mover: m, give: opt}
 	none := new(cluster.Loads) // of nodes that get nothing
 	for number := range opt.Next.Nodes() {
-		n := &node{number: number, counted: none, loads: map[int]bool{}, owns: state.SlotsOf(opt.Next, number)}
-		if number == opt.Change.Giver {
+		n := &node{number: number, counted: none, loads: map[int]bool{}, owns: state.SlotsOf(part, number)}
+		if number == self {
 			n.saved, n.m, n.gives, n.counted = r, man, true, new(cluster.Loads)
 			g.n = n
 		} else {
@@ -175,7 +177,7 @@ func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
 // check refuses what cannot move.
 func (g *giver) check() error {
 	fr := &g.n.m.Frozen
-	if fr.Node != g.give.Change.Giver || fr.Table != g.give.Before.Sum() || fr.Nodes != g.give.Before.Nodes() {
+	if !g.give.Change.Gives(fr.Node) || fr.Table != g.give.Before.Sum() || fr.Nodes != g.give.Before.Nodes() {
 		return fmt.Errorf("move: the directories are those of node %d of %d, with another table: %w", fr.Node, fr.Nodes,
 			state.ErrIncompatible)
 	}
@@ -188,7 +190,7 @@ func (g *giver) check() error {
 		}
 		return err
 	}
-	for _, to := range cluster.Takers(g.give.Before, g.give.Next) {
+	for _, to := range cluster.Takers(g.give.Before, g.next.Table) {
 		g.nodes[to].loads[g.n.number] = true
 		g.nodes[to].gets, g.nodes[to].counted = true, new(cluster.Loads)
 		g.to = append(g.to, g.nodes[to])
@@ -308,7 +310,7 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 func (g *giver) end(n *node) error {
 	leaving := n.shadow.Next.Leaving
 	for slot := range cluster.Slots {
-		if g.give.Before.OwnerOf(slot) != g.give.Next.OwnerOf(slot) {
+		if g.give.Before.OwnerOf(slot) != g.next.Table.OwnerOf(slot) {
 			leaving.Slots.Set(slot)
 		}
 	}

@@ -18,6 +18,7 @@ type Cluster struct {
 	Pairs       []Pair    // one for each other node
 	Leases      Leases
 	Orders      Orders
+	GiveWhy     string // why this node cannot give its slots though others have given theirs; "": it can
 }
 
 // Orders are those that all nodes carry out (cluster.Order).
