@@ -27,10 +27,20 @@ import (
 // change changes the table while the nodes run.
 func (c *testCluster) change(ctx context.Context, kind cluster.ChangeKind, before, next *cluster.Table, giver int) {
 	c.t.Helper()
-	data, err := cluster.NewTableChange(kind, before, next, giver, "test").Encode()
+	data, err := cluster.NewTableChange(kind, before, next, giver, fmt.Sprint(rand.Uint64())).Encode()
 	must(c.t, err)
 	_, err = c.engines[0].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
 	must(c.t, err)
+}
+
+// tableChange returns the last change of the table at the broker.
+func (c *testCluster) tableChange(ctx context.Context) *cluster.TableChange {
+	c.t.Helper()
+	v, err := c.engines[0].Get(ctx, cluster.BucketCrawl, cluster.TableKey)
+	must(c.t, err)
+	change, _, err := cluster.DecodeTableChange(v.Data)
+	must(c.t, err)
+	return change
 }
 
 // fetchedAll waits until the marks of all nodes together have n pages.
@@ -496,73 +506,85 @@ func TestMoveAfterGive(t *testing.T) {
 	})
 }
 
-// TestGiveRefused: a node with settings of the operator does not give its slots. The change says why, nothing moves,
-// and the crawl continues. Without the settings, the next change is carried out.
+// TestGiveRefused: a node with settings of the operator does not give its slots. If it is the first giver, the change
+// says why, nothing moves, and the crawl continues; without the settings, the next change is carried out. If another one
+// has given its slots, the change waits until the settings are gone, and the node's status says so.
 func TestGiveRefused(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-			o.Robots.RedirectHost = 0
-		})
-		control := new(Control)
-		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
-			if node == 0 {
-				o.Observe.Control = control
-			}
-		})
-		defer c.close()
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		set := func(delay float64) {
-			t.Helper()
-			ch := changes.Change{Op: changes.OpHostDelay, Host: "www.site0.test", Delay: delay}
-			if delay == 0 {
-				ch.Op = changes.OpHostNormal
-			}
-			if _, err := control.Make(ctx, ch); err != nil {
-				t.Error(err)
-			}
-		}
-		var done sync.WaitGroup
-		done.Go(func() {
-			c.fetchedAll(ctx, 150)
-			set(2)
-			c.change(ctx, cluster.ChangeGive, before, next, 0)
-			refused := false
-			for !refused && account.Sleep(ctx, time.Second) {
-				v, err := c.engines[1].Get(ctx, cluster.BucketCrawl, cluster.TableKey)
-				must(t, err)
-				if change, _, err := cluster.DecodeTableChange(v.Data); err == nil && change.Refused != "" {
-					if !strings.Contains(change.Refused, "host delays") {
-						t.Errorf("refused: %s", change.Refused)
-					}
-					refused = true
-				}
-			}
-			if !refused {
-				t.Error("the node gives its slots")
-			}
-			set(0)
-			data, err := cluster.NewTableChange(cluster.ChangeGive, before, next, 0, "again").Encode()
-			must(t, err)
-			_, err = c.engines[1].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
-			must(t, err)
-			if !c.settled(ctx, 1) {
-				t.Error("the nodes have not taken the table")
-			}
-		})
-		results := c.run(t.Context())
-		done.Wait()
-		for i := range c.options {
-			c.options[i].Cluster.Table = next
-		}
-		c.check(results)
-		if c.conserved() == 0 {
-			t.Error("no URL has moved")
+	for victim := range 2 {
+		inBubble(t, func(t *testing.T) { giveRefused(t, victim) })
+	}
+}
+
+func giveRefused(t *testing.T, victim int) {
+	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1200, 0 })
+	control := new(Control)
+	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+		if node == victim {
+			o.Observe.Control = control
 		}
 	})
+	defer c.close()
+	before := c.options[0].Cluster.Table
+	next, err := before.Give(both(half(before, 0, 2), half(before, 1, 2)))
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	set := func(delay float64) {
+		t.Helper()
+		ch := changes.Change{Op: changes.OpHostDelay, Host: "www.site0.test", Delay: delay}
+		if delay == 0 {
+			ch.Op = changes.OpHostNormal
+		}
+		if _, err := control.Make(ctx, ch); err != nil {
+			t.Error(err)
+		}
+	}
+	why := func() string { // why the victim does not give
+		t.Helper()
+		if victim == 0 {
+			return c.tableChange(ctx).Refused
+		}
+		v, err := c.engines[2].Get(ctx, cluster.BucketCrawl, cluster.StatusKey(victim))
+		must(t, err)
+		st, err := cluster.DecodeStatus(v.Key, v.Data, 3)
+		must(t, err)
+		return st.GiveWhy
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		c.fetchedAll(ctx, 150)
+		set(2)
+		c.change(ctx, cluster.ChangeGive, before, next, 0)
+		if victim > 0 && c.has(ctx, 0, 1) { // it may have refused before it knew that node 0 gives
+			change := c.tableChange(ctx)
+			change.Refused = "late"
+			data, err := change.Encode()
+			must(t, err)
+			_, err = c.engines[2].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
+			must(t, err)
+		}
+		for why() == "" && account.Sleep(ctx, time.Second) {
+		}
+		if text := why(); !strings.Contains(text, "host delays") ||
+			strings.HasPrefix(text, fmt.Sprintf("node %d refuses", victim)) != (victim == 0) {
+			t.Errorf("node %d does not give its slots: %q", victim, text)
+		}
+		set(0)
+		if victim == 0 {
+			c.change(ctx, cluster.ChangeGive, before, next, 0)
+		}
+		if !c.settled(ctx, 1) {
+			t.Error("the nodes have not taken the table")
+		}
+	})
+	results := c.run(t.Context())
+	done.Wait()
+	for i := range c.options {
+		c.options[i].Cluster.Table = next
+	}
+	c.check(results)
+	if c.conserved() == 0 {
+		t.Error("no URL has moved")
+	}
 }
