@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -9,9 +10,25 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
+	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/erase"
 )
+
+// hostDelay is a change of the operator, which a node does not give; 0: it is gone.
+func hostDelay(delay float64) changes.Change {
+	if delay == 0 {
+		return changes.Change{Op: changes.OpHostNormal, Host: "www.site0.test"}
+	}
+	return changes.Change{Op: changes.OpHostDelay, Host: "www.site0.test", Delay: delay}
+}
+
+func soon(*testCluster, context.Context) bool { return true }
+
+// whenHas waits until a node has the first table after the change.
+func whenHas(node int) func(c *testCluster, ctx context.Context) bool {
+	return func(c *testCluster, ctx context.Context) bool { return c.has(ctx, node, 1) }
+}
 
 // TestGiveUpDuringGive: a node that gives slots, or gets them, is lost for good in the middle of the change, and has no
 // backup. Once the others have given it up, they continue, with or without the change, and end.
@@ -19,29 +36,55 @@ func TestGiveUpDuringGive(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	for name, w := range map[string]struct {
-		giver, taker int
-		until        func(c *testCluster, ctx context.Context) bool // the moment of the loss
+		givers []int
+		taker  int
+		until  func(c *testCluster, ctx context.Context) bool // the moment of the loss
+		held   bool                                           // node 1 cannot give before it gives up node 2
 	}{
-		"giver, at once":           {2, 0, func(*testCluster, context.Context) bool { return true }},
-		"giver, when it has given": {2, 0, func(c *testCluster, ctx context.Context) bool { return c.has(ctx, 2, 1) }},
-		"taker, at once":           {0, 2, func(*testCluster, context.Context) bool { return true }},
-		"taker, when it is given":  {0, 2, func(c *testCluster, ctx context.Context) bool { return c.has(ctx, 0, 1) }},
+		"giver, at once":                    {[]int{2}, 0, soon, false},
+		"giver, when it has given":          {[]int{2}, 0, whenHas(2), false},
+		"taker, at once":                    {[]int{0}, 2, soon, false},
+		"taker, when it is given":           {[]int{0}, 2, whenHas(0), false},
+		"giver, when another one has given": {[]int{0, 2}, 1, whenHas(0), false},
+		"taker, when a giver has given":     {[]int{0, 1}, 2, whenHas(0), false},
+		"taker, when one giver cannot":      {[]int{0, 1}, 2, whenHas(0), true},
+		"taker of two, at once":             {[]int{0, 1}, 2, soon, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 				defer cancel()
-				c := giveUpCluster(t, func(o *Options) { siftsSlowly(o, 300*time.Millisecond) }, func(c *testCluster) {
+				control := new(Control)
+				c := giveUpCluster(t, func(o *Options) {
+					siftsSlowly(o, 300*time.Millisecond)
+					if o.Cluster.Node == 1 && w.held {
+						o.Observe.Control = control
+					}
+				}, func(c *testCluster) {
 					before := c.options[0].Cluster.Table
-					next, err := before.Give(half(before, w.giver, w.taker))
+					to := map[int]int{}
+					for _, giver := range w.givers {
+						to = both(to, half(before, giver, w.taker))
+					}
+					next, err := before.Give(to)
 					must(t, err)
 					if c.fetchedAll(ctx, 200) {
-						c.change(ctx, cluster.ChangeGive, before, next, w.giver)
+						if w.held {
+							_, err := control.Make(ctx, hostDelay(9))
+							must(t, err)
+						}
+						c.change(ctx, cluster.ChangeGive, before, next, 0)
 						w.until(c, ctx)
 					}
 				})
 				defer c.close()
+				if w.held {
+					j, err := changes.Open(c.options[1].Disk.FS, c.options[1].Disk.Dirs[0]+"/"+state.ChangesName, 0)
+					must(t, err)
+					_, err = j.Append(hostDelay(0), time.Now())
+					must(t, errors.Join(err, j.Close()))
+				}
 				c.together(20*time.Hour, func(node int, o *Options) {
 					if node < 2 {
 						o.Cluster.Abandoned, o.Cluster.Reconfigure = []int{2}, true

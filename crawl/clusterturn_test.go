@@ -19,7 +19,6 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
-	"drumbeat/state/changes"
 	slotmove "drumbeat/state/move"
 	"drumbeat/weburl"
 )
@@ -532,11 +531,7 @@ func giveRefused(t *testing.T, victim int) {
 	defer cancel()
 	set := func(delay float64) {
 		t.Helper()
-		ch := changes.Change{Op: changes.OpHostDelay, Host: "www.site0.test", Delay: delay}
-		if delay == 0 {
-			ch.Op = changes.OpHostNormal
-		}
-		if _, err := control.Make(ctx, ch); err != nil {
+		if _, err := control.Make(ctx, hostDelay(delay)); err != nil {
 			t.Error(err)
 		}
 	}

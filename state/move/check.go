@@ -3,6 +3,7 @@ package move
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"drumbeat/cluster"
@@ -60,15 +61,16 @@ func (m *mover) check() error {
 		if !n.gives && !n.gets {
 			continue
 		}
-		if err := n.check(m.file.Table); err != nil {
+		if err := n.check(m.file.Table, nil); err != nil {
 			return fmt.Errorf("move: node %d: %w", n.number, err)
 		}
 	}
 	return nil
 }
 
-// check refuses a node that cannot give or get slots. The table is that before the move.
-func (n *node) check(table *cluster.Table) error {
+// check refuses a node that cannot give or get slots. The table is that before the move. The node may have abandoned
+// those of lost.
+func (n *node) check(table *cluster.Table, lost []int) error {
 	m, a := n.m, &n.m.Accounts
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf(format+": %w", append(args, state.ErrIncompatible)...)
@@ -96,7 +98,7 @@ func (n *node) check(table *cluster.Table) error {
 	}
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
-		if err == nil && st != nil && st.Abandoned && !table.HasDeparted(other) {
+		if err == nil && st != nil && st.Abandoned && !table.HasDeparted(other) && !slices.Contains(lost, other) {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}

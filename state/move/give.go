@@ -184,13 +184,18 @@ func (g *giver) check() error {
 	if !g.n.m.Arriving.IsZero() {
 		return fmt.Errorf("move: %w: other slots are on their way to this node", ErrRefused)
 	}
-	if err := g.n.check(g.give.Before); err != nil {
+	takers := cluster.Takers(g.give.Before, g.next.Table)
+	var lost []int // that were to get slots: other givers have given theirs, so these go, too
+	if len(g.give.Change.Givers) > 0 {
+		lost = takers
+	}
+	if err := g.n.check(g.give.Before, lost); err != nil {
 		if errors.Is(err, state.ErrIncompatible) {
 			return fmt.Errorf("move: %w: %w", ErrRefused, err)
 		}
 		return err
 	}
-	for _, to := range cluster.Takers(g.give.Before, g.next.Table) {
+	for _, to := range takers {
 		g.nodes[to].loads[g.n.number] = true
 		g.nodes[to].gets, g.nodes[to].counted = true, new(cluster.Loads)
 		g.to = append(g.to, g.nodes[to])
