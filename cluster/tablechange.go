@@ -17,7 +17,7 @@ const TableKey = "table"
 type TableChange struct {
 	Form
 	Kind   ChangeKind `json:"kind"`
-	Giver  int        `json:"giver,omitempty"`  // the first one of ChangeGive; the node of ChangeDepart and ChangeForget
+	Giver  int        `json:"giver,omitempty"`  // of ChangeGive the first one; the node of the other kinds
 	Givers []int      `json:"givers,omitempty"` // of ChangeGive in ascending order, if there are several
 	Before uint64     `json:"before,omitempty"` // Table.Sum of the table before
 	ID     string     `json:"id"`               // random: two changes differ

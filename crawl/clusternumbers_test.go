@@ -25,7 +25,7 @@ import (
 var (
 	numbersNodes  = flag.String("numbers.nodes", "2 8 32 64", "TestClusterNumbers: sizes of the cluster")
 	numbersRate   = flag.Float64("numbers.rate", 2, "TestClusterNumbers: requests/s of a node")
-	numbersGivers = flag.Int("numbers.givers", 8, "TestClusterNumbers: nodes that give to a new one; 0: no changes")
+	numbersGivers = flag.Int("numbers.givers", 1000, "TestClusterNumbers: nodes that give to a new one; 0: no changes")
 	numbersCalm   = flag.Duration("numbers.calm", time.Minute, "TestClusterNumbers: time without a change")
 	numbersLease  = flag.Duration("numbers.lease", 3*time.Minute, "TestClusterNumbers: time of a lease")
 	numbersHost   = flag.Duration("numbers.host", time.Second, "TestClusterNumbers: delay of a host")
@@ -249,10 +249,10 @@ func (c *numbers) part(from int, to func(i int) (int, bool)) map[int]int {
 	return slots
 }
 
-func (c *numbers) give(from int, slots map[int]int) {
+func (c *numbers) give(slots map[int]int) {
 	c.t.Helper()
 	next, err := c.table.Give(slots)
-	c.apply(cluster.ChangeGive, from, next, err)
+	c.apply(cluster.ChangeGive, 0, next, err)
 }
 
 func sums(list []int, of int) (all []int) {
@@ -342,7 +342,7 @@ func TestMoveKeepsRate(t *testing.T) {
 			moved := make(chan struct{})
 			go func() {
 				defer close(moved)
-				c.give(from, half(c.table, from, to))
+				c.give(half(c.table, from, to))
 			}()
 			if rate := c.wait(10 * time.Second); rate < 0.6*c.rate {
 				t.Errorf("%.1f requests/s while slots move, of %.1f", rate, c.rate)
@@ -386,13 +386,15 @@ func measureCluster(t *testing.T, nodes int) {
 	c.start(node)
 	c.phase("it starts", func() { c.wait(*numbersLease / 12) })
 	c.phase(fmt.Sprintf("%d of %d nodes give it slots", givers, nodes), func() {
+		slots := map[int]int{}
 		for from := range givers {
-			c.give(from, c.part(from, func(i int) (int, bool) { return node, i%(node+1) == 0 }))
+			maps.Copy(slots, c.part(from, func(i int) (int, bool) { return node, i%(node+1) == 0 }))
 		}
+		c.give(slots)
 	})
 	c.phase("calm", calm)
 	c.phase("node 0 gives all its slots, and leaves", func() {
-		c.give(0, c.part(0, func(i int) (int, bool) { return 1 + i%node, true }))
+		c.give(c.part(0, func(i int) (int, bool) { return 1 + i%node, true }))
 		next, err := c.table.Depart(0)
 		c.apply(cluster.ChangeDepart, 0, next, err)
 	})

@@ -177,10 +177,7 @@ func (c *testCluster) conserved() (given int64) {
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-			o.Robots.RedirectHost = 0
-		})
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 999, 0 })
 		c := newCluster(t, web, 1, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 		defer c.close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -216,8 +213,9 @@ func TestGrow(t *testing.T) {
 			o := simOptions(t, web, memfs.New(*seedFlag+uint64(node)))
 			e := c.net.Transport(node)
 			c.engines = append(c.engines, e)
-			o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3},
-				Transport: e}
+			of := *c.options[0].Cluster
+			of.Node, of.Table, of.Transport = node, table, e
+			o.Cluster = &of
 			c.options = append(c.options, o)
 			run(node)
 			next(cluster.ChangeGive, 0, func(b *cluster.Table) (*cluster.Table, error) {
@@ -321,7 +319,7 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 		defer e.Close()
 		op := &coordinator{c, e}
 		account.Sleep(ctx, first)
-		for _, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}, {1, 2}}} {
+		for _, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
 			to := map[int]int{}
 			for _, gift := range gifts {
 				if gift[0] < nodes && gift[1] < nodes {
@@ -506,8 +504,8 @@ func TestMoveAfterGive(t *testing.T) {
 }
 
 // TestGiveRefused: a node with settings of the operator does not give its slots. If it is the first giver, the change
-// says why, nothing moves, and the crawl continues; without the settings, the next change is carried out. If another one
-// has given its slots, the change waits until the settings are gone, and the node's status says so.
+// says why, nothing moves, and the crawl continues; without the settings, the next change is carried out. If another
+// one has given its slots, the change waits until the settings are gone, and the node's status says so.
 func TestGiveRefused(t *testing.T) {
 	t.Parallel()
 	for victim := range 2 {

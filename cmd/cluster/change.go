@@ -158,8 +158,7 @@ func (c *changer) giving(ctx context.Context, missing []int) string {
 			return fmt.Sprintf("until node %d gives its slots, which it cannot yet: %s", node,
 				term.PlainText(st.GiveWhy))
 		case slices.Contains(missing, node):
-			return fmt.Sprintf("until %s given their slots", nodesHave(slices.DeleteFunc(slices.Clone(c.last.GiverList()),
-				func(giver int) bool { return !slices.Contains(missing, giver) })))
+			return fmt.Sprintf("until %s divided the stores", nodesHave([]int{node}))
 		case st.Marked > 0:
 			looking = append(looking, node)
 			left += st.Marked

@@ -118,7 +118,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		intake: n.intake, end: n.end, marks: n.marks}
 	n.orders = &orders{run: run, opt: &opt, wake: account.NewSignal(), faults: map[string]string{}}
 	n.statuses = &statuses{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
-		orders: n.orders, tables: n.tables, intake: n.intake, shares: n.shares, config: n.config, progress: make([]progressOf, nodes)}
+		orders: n.orders, tables: n.tables, intake: n.intake, shares: n.shares, config: n.config,
+		progress: make([]progressOf, nodes)}
 	return n
 }
 

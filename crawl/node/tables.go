@@ -21,10 +21,10 @@ import (
 // decides when. Its goroutines are "table" and "watchtable"; the other methods are safe for concurrent use.
 //
 // The givers of a change go first, a few at a time: when a giver runs again, the content of its slots is in its
-// outboxes, and it sends on what comes for them. A taker follows when it has taken all of it. The others follow when the
-// marks of the givers and the takers say that they have. So a node that owns slots by the table of any node has them, or
-// they are on their way in front of each record for them. A taker passes records for slots of a giver on to that giver,
-// unless they come from it: a giver that has the table sends them to the taker, the other ones take them.
+// outboxes, and it sends on what comes for them. A taker follows when it has taken all of it. The others follow when
+// the marks of the givers and the takers say that they have. So a node that owns slots by the table of any node has
+// them, or they are on their way in front of each record for them. A taker passes records for slots of a giver on to
+// that giver, unless they come from it: a giver that has the table sends them to the taker, the other ones take them.
 type tables struct {
 	run   *account.Run
 	opt   *Options
