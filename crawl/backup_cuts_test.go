@@ -154,7 +154,7 @@ func TestBackupsOfCuts(t *testing.T) {
 			place := memfs.New(seed)
 			e := &examined{Place: backup.Directory(place, "place"), l: l, fs: memfs.New(seed)}
 			e.Place = backup.Directory(place, "place")
-			l.opt.Backup = &backups.Options{Place: e, Every: 2 * time.Second, PackBytes: 64 << 10}
+			l.opt.Backup = &backups.Options{Place: e, Every: 8 * time.Second, PackBytes: 64 << 10}
 			l.opt.Limits.RAMBytes = 256 << 20
 			l.squeezed = w.quota
 			rng := rand.New(rand.NewPCG(seed, 0x6261))

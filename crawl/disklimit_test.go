@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -154,11 +153,6 @@ func limitCases() []limitCase {
 	}
 	if testing.Short() {
 		return all[:3]
-	}
-	for mb := int64(4); mb < 6; mb++ {
-		for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
-			all = append(all, limitCase{fmt.Sprintf("%d MB, %s", mb, full), mb * 1e6, full, nil})
-		}
 	}
 	return all
 }

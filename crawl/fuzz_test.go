@@ -151,7 +151,7 @@ func TestManifests(t *testing.T) {
 	all := states{Manifest: m}
 	must(t, edit(m, nil))
 	for i, script := range damage.Sweep(&all) {
-		if *longRuns || i%200 == 0 {
+		if *longRuns || i%400 == 0 {
 			s.check(t, nil, script, 0, 0)
 		}
 	}

@@ -105,6 +105,10 @@ func TestHoster(t *testing.T) {
 		}
 	}
 	for _, c := range cases {
+		pages, seeds := pages, seeds
+		if c.by == state.ByDirectories && !*longRuns {
+			pages, seeds = pages/2, 1
+		}
 		off, on := hosterResult{parts: map[string]int{}}, hosterResult{parts: map[string]int{}}
 		for seed := range seeds {
 			off.add(crawlHoster(t, pages, seed, c.scenarios, state.ByPLDs))

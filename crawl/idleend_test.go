@@ -18,7 +18,7 @@ import (
 // 1 does not end before it has taken what node 0 sends.
 func TestIdleEnd(t *testing.T) {
 	t.Parallel()
-	step := 4
+	step := 24
 	if testing.Short() {
 		step = 120
 	}

@@ -194,7 +194,7 @@ func checkLogged(t *testing.T, opt *Options, f func(e *crawllog.Entry)) {
 // whole.
 func TestNearRecrawl(t *testing.T) {
 	notShort(t)
-	const n = 4
+	const n, day = 4, 3 * time.Hour // an eighth of a day
 	for _, keepWhole := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
 			w := newNearWeb(n)
@@ -202,9 +202,9 @@ func TestNearRecrawl(t *testing.T) {
 			opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://n0.test/")
 			opt.Output.Store, opt.Output.NearDuplicates.KeepOne = true, true
 			opt.Output.NearDuplicates.Bits, opt.Output.NearDuplicates.Whole = state.NearBits, keepWhole
-			opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: time.Hour, Longest: 8 * day, Default: day,
+			opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day / 24, Longest: 8 * day, Default: day,
 				Gone: 2, Copies: 5}
-			opt.Disk.CheckpointEvery = 6 * time.Hour
+			opt.Disk.CheckpointEvery = day / 4
 			copies := map[string]bool{}
 			for _, until := range []time.Duration{10 * day, 19 * day, 40 * day} { // the run time of all runs
 				opt.Limits.MaxTime = until
