@@ -17,6 +17,8 @@ const (
 	lanesVersion = 2
 	// markedVersion is that of one Beast with marked records (State.Sift).
 	markedVersion = 3
+	// markedLanesVersion is that of several lanes, of which some have marked records.
+	markedLanesVersion = 4
 )
 
 // State is the state of a Beast, or of Lanes, in a manifest.

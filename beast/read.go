@@ -3,6 +3,7 @@ package beast
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"drumbeat/disk"
 	"drumbeat/queue"
@@ -93,4 +94,14 @@ func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.
 		}
 	}
 	return nil
+}
+
+// LaneOf returns the lane of a queue of EachQueue.
+func LaneOf(name, qname string) int {
+	for lane := 1; lane < MaxLanes; lane++ {
+		if strings.HasPrefix(qname, LaneName(name, lane)+"/") {
+			return lane
+		}
+	}
+	return 0
 }

@@ -13,9 +13,16 @@ import (
 // go to the end of the same queue, so that their order stays. Records of the current queue are also looked at when they
 // are read.
 
-// Sift marks all records of a state of one lane. It reads and writes none.
+// Sift marks all records of a state. It reads and writes none.
 func (st *State) Sift() {
-	st.V = markedVersion
+	if len(st.More) == 0 {
+		st.V = markedVersion
+	} else {
+		st.V = markedLanesVersion
+	}
+	for i := range st.More {
+		st.More[i].V = markedVersion
+	}
 	for _, lane := range st.split() { // the lists are those of st, not copies
 		for _, list := range [][]QueueState{lane.Queues, lane.Moved, lane.Failed} {
 			for i := range list {

@@ -19,6 +19,7 @@ const (
 	MovedBegin  MovedKind = 'b' // TableChange
 	MovedKeys   MovedKind = 'k' // keys of URLs that the giver knows
 	MovedURL    MovedKind = 'u' // a URL that waits: 1 if it had a queue before, else 0; then its weburl.Record
+	MovedVisit  MovedKind = 'v' // the weburl.Record of a URL that waits for its next visit; from VisitVersion on
 	MovedLink   MovedKind = 'x' // a weburl.Record of a link that the giver has not checked
 	MovedEdges  MovedKind = 'e' // links between PLDs: pairs of keys, each 16 bytes
 	MovedPLD    MovedKind = 'd' // key and star record of a PLD, without in-degree and ledger
@@ -31,7 +32,7 @@ const (
 	MovedEnd    MovedKind = 'z' // number of the change (8 bytes), 1 if all seeds were read (1 byte), MovedSums
 )
 
-const movedKinds = "bkuxednrhtwlz"
+const movedKinds = "bkuvxednrhtwlz"
 
 func (k MovedKind) valid() bool {
 	for i := range len(movedKinds) {
@@ -40,6 +41,14 @@ func (k MovedKind) valid() bool {
 		}
 	}
 	return false
+}
+
+// version returns the first version with a kind.
+func (k MovedKind) version() int {
+	if k == MovedVisit {
+		return VisitVersion
+	}
+	return MovedVersion
 }
 
 // MovedSums are the number and key sum of the URLs of slots that move: those that are known, and of them those that
@@ -67,11 +76,14 @@ func (s *MovedSums) Note(kind MovedKind, rec []byte, urlKey func(record []byte) 
 	switch kind {
 	case MovedKeys:
 		return EachMovedKey(rec, s.Known.Add)
-	case MovedURL:
-		if len(rec) < 2 || rec[0] > 1 {
-			return errMoved
+	case MovedURL, MovedVisit:
+		if kind == MovedURL {
+			if len(rec) < 2 || rec[0] > 1 {
+				return errMoved
+			}
+			rec = rec[1:]
 		}
-		key, err := urlKey(rec[1:])
+		key, err := urlKey(rec)
 		if err == nil {
 			s.Waiting.Add(key)
 		}

@@ -212,18 +212,19 @@ func (o *Outbox) AddPages(n int64) error {
 	return o.sealFull()
 }
 
-// AddMoved adds a part of the state of slots that move to the receiver. All nodes must read MovedVersion.
+// AddMoved adds a part of the state of slots that move to the receiver. All nodes must read the version of the kind.
 func (o *Outbox) AddMoved(kind MovedKind, rec []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.abandoned {
 		return nil
 	}
-	if err := o.sealBelow(MovedVersion); err != nil {
+	version := kind.version()
+	if err := o.sealBelow(version); err != nil {
 		return err
 	}
 	o.open = append(append(o.head(kindMoved, 1+len(rec)), byte(kind)), rec...)
-	o.version = max(o.version, MovedVersion)
+	o.version = max(o.version, version)
 	return o.sealFull()
 }
 

@@ -46,6 +46,13 @@ func (c *crawler) arrive(p *admit.MovedPart, tx *account.Tx) error {
 		return c.arriveKeys(data, tx)
 	case cluster.MovedURL:
 		return c.arriveURL(data, tx)
+	case cluster.MovedVisit:
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return err
+		}
+		tx.Arrive(c.Hasher.URLKey(rec.URL), state.PlaceStar)
+		return c.deferrals.ArriveVisit(tx, &rec, state.PlaceStar)
 	case cluster.MovedLink:
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {

@@ -104,6 +104,7 @@ func (o *Options) nodeOptions() node.Options {
 		opt.Reconfigure, opt.Abandoned, opt.Connections = c.Reconfigure, c.Abandoned, o.Network.Connections
 		opt.ResendAfter = max(time.Minute, 3*o.Disk.CheckpointEvery) // the receiver makes a checkpoint meanwhile
 		opt.QuarantineBytes, opt.Reads = o.tests.quarantineBytes, o.tests.reads
+		opt.Visits = o.Recrawl != nil
 		opt.Host, opt.Version, opt.Broker = o.Identity.Host, o.Identity.Version, c.Broker
 	}
 	return opt

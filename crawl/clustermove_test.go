@@ -436,8 +436,6 @@ func TestClusterMoveRefused(t *testing.T) {
 			change func(fs *memfs.FS, o *slotmove.Options)
 		}{
 			{"its crawl is over", edit(func(m *state.Manifest) { m.Done = "done" })},
-			{"--priority lanes", edit(func(m *state.Manifest) { m.Frozen.Lanes = 2 })},
-			{"--recrawl", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountScheduled] = 1 })},
 			{"enqueued URLs", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountEnqueued] = 1 })},
 			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
 			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},

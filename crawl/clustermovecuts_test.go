@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
 	slotmove "drumbeat/state/move"
 )
@@ -20,7 +21,10 @@ func TestClusterMoveCuts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
-		c, base := movable(t, web, 3, func(o *Options) { o.Output.WARCFileBytes = 30_000 })
+		c, base := movable(t, web, 3, func(o *Options) {
+			o.Output.WARCFileBytes = 30_000
+			o.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 2}
+		})
 		defer c.close()
 		c.stopAfter(80)
 		const first, last, from, to = 500, 3000, -1, 1

@@ -288,13 +288,12 @@ func (o *coordinator) apply(ctx context.Context, kind cluster.ChangeKind, before
 	return false
 }
 
-// giveCuts is a crawl whose slots move, there and back, while nodes are cut off as how says.
-func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) cutting,
-	kills *int) (doubled int, given int64) {
-	rng := rand.New(rand.NewPCG(seed, 0x67697665))
+// giveCuts is a crawl whose slots move, there and back, while nodes are cut off.
+func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled int, given int64) {
+	chaotic, rng := seed%2 == 0, rand.New(rand.NewPCG(seed, 0x67697665))
 	o := simweb.Defaults(seed)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 25, 500, 2
-	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
+	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, max(1, kind.requests), 0
 	web, err := simweb.New(o)
 	must(t, err)
 	nodes := 2 + int(seed%3)
@@ -306,20 +305,23 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 		small(o)
 		o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
 		siftsSlowly(o, time.Duration(seed%5)*200*time.Millisecond)
+		if kind.change != nil {
+			kind.change(o)
+		}
 	})
 	defer c.close()
+	c.stop = kind.stop
 	ctx, stop := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	if chaotic {
 		ended.Go(func() { c.net.Chaos(ctx, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second}) })
 	}
-	table, changes, first := c.options[0].Cluster.Table, 0, time.Duration(1+rng.IntN(5))*time.Second
+	table, changes, waits := c.options[0].Cluster.Table, 0, kind.waits(rng)
 	ended.Go(func() {
 		e := c.net.Transport(0)
 		defer e.Close()
 		op := &coordinator{c, e}
-		account.Sleep(ctx, first)
-		for _, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
+		for i, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
 			to := map[int]int{}
 			for _, gift := range gifts {
 				if gift[0] < nodes && gift[1] < nodes {
@@ -329,6 +331,7 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 			if len(to) == 0 {
 				continue
 			}
+			account.Sleep(ctx, waits[i])
 			next, err := table.Give(to)
 			must(t, err)
 			if !op.apply(ctx, cluster.ChangeGive, table, next, 0) {
@@ -338,13 +341,18 @@ func giveCuts(t *testing.T, seed uint64, chaotic bool, how func(rng *rand.Rand) 
 			changes++
 		}
 	})
-	c.lives(how(rng), kills)
+	how, cuts := atRandom(rng, 4), new(cutTimes)
+	c.lives(cuts.noted(how), kills)
 	stop()
 	ended.Wait()
 	for i := range c.options {
 		c.options[i].Cluster.Table = table
 	}
-	doubled = c.checkCuts()
+	if kind.check != nil {
+		doubled = kind.check(c, cuts)
+	} else {
+		doubled = c.checkCuts()
+	}
 	given = c.conserved()
 	if t.Logf("seed %d: %d changes", seed, changes); changes == 0 {
 		t.Errorf("seed %d: the table has not changed", seed)
@@ -360,7 +368,7 @@ func TestGiveCuts(t *testing.T) {
 	var given int64
 	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
 		inBubble(t, func(t *testing.T) {
-			d, n := giveCuts(t, seed, seed%2 == 0, func(rng *rand.Rand) cutting { return atRandom(rng, 4) }, &kills)
+			d, n := giveCuts(t, seed, new(giveKind), &kills)
 			doubled, given = doubled+d, given+n
 		})
 		if t.Failed() {

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"drumbeat/disk"
 )
@@ -50,6 +52,24 @@ func (st *CalendarState) validate() error {
 		seen[s.Number] = true
 	}
 	return nil
+}
+
+// NextBin returns the name of the queue that AddBin adds next to the calendar of a name.
+func (st *CalendarState) NextBin(name string) string { return binName(name, st.Next) }
+
+// AddBin adds the queue of NextBin, whose records are due at due, in unix milliseconds. If there is a slot of that
+// time, it is due up to a second later for each one.
+func (st *CalendarState) AddBin(due int64, q *State) {
+	at, found := st.find(due)
+	for ; found; at, found = st.find(due) {
+		due += 1000 // keeps the class
+	}
+	st.Slots = slices.Insert(st.Slots, at, BinState{Number: st.Next, Due: due, Queue: q})
+	st.Next++
+}
+
+func (st *CalendarState) find(due int64) (int, bool) {
+	return slices.BinarySearchFunc(st.Slots, due, func(s BinState, due int64) int { return cmp.Compare(s.Due, due) })
 }
 
 // FrozenCalendar is the state of a calendar at one moment. Save and Commit may run while the calendar is in

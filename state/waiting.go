@@ -159,3 +159,6 @@ func HistoryOf(rec *weburl.Record) (h revisit.History, err error) {
 	}
 	return h, err
 }
+
+// Visited reports whether a URL waits to be visited again.
+func Visited(rec *weburl.Record) bool { return revisit.Visited(rec.Visits) }

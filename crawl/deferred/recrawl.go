@@ -93,8 +93,21 @@ func (d *Stage) Earlier(tx *account.Tx, rec *weburl.Record) error {
 // its interval, for a second write and read of its record.
 func (d *Stage) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	tx.Count(state.CountScheduled, 1)
+	return d.waitForVisit(tx, rec, h, from)
+}
+
+func (d *Stage) waitForVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	due := h.Due()
 	return d.DeferURL(tx, rec, from, due.Add(-Lead(time.Until(due))), state.ReasonRevisit)
+}
+
+// ArriveVisit defers a URL that waited for its next visit at another node of the cluster. It is part of a transaction.
+func (d *Stage) ArriveVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
+	h, err := state.HistoryOf(rec)
+	if err != nil {
+		return err
+	}
+	return d.waitForVisit(tx, rec, &h, from)
 }
 
 // longerInterval returns the interval between visits that the settings of a URL's site ask for now, in

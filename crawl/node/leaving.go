@@ -62,8 +62,8 @@ func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool,
 	owner := l.opt.Table.OwnerOf(weburl.SlotOf(key))
 	if part := l.slots.Part(owner); part != nil && !l.gone.has(owner) {
 		part.Sums.Waiting.Add(key)
-		err = l.outs.boxes[owner].AddMoved(cluster.MovedURL,
-			cluster.AppendMovedURL(nil, &rec, from != state.PlaceOverBudget))
+		again := from != state.PlaceOverBudget || state.Visited(&rec)
+		err = l.outs.boxes[owner].AddMoved(cluster.MovedURL, cluster.AppendMovedURL(nil, &rec, again))
 	} else {
 		err = l.link(tx, &rec)
 	}

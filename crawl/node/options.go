@@ -34,6 +34,8 @@ type Options struct {
 	Broker        bool   // its process runs a broker
 	// Reads is the latest version of messages that this node reads; 0: cluster.Version. Tests set it.
 	Reads int
+	// Visits says that URLs are visited again.
+	Visits bool
 }
 
 // reads returns Reads or its default.

@@ -407,6 +407,9 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table
 	if len(givers) > 1 {
 		needs = cluster.GiversVersion
 	}
+	if t.opt.Visits || t.run.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
+		needs = max(needs, cluster.VisitVersion)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for node, reads := range t.reads {

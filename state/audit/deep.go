@@ -398,7 +398,8 @@ func (x *Scanner) conclude() {
 				account.N, sameNumber(found, account))
 		}
 	}
-	if out.StoredAll {
+	elsewhere, several := x.endedElsewhere()
+	if out.StoredAll && !several {
 		ended(state.PlaceFetched, x.Fetched, "output and crawl log")
 	}
 	if out.RefusedAll {
@@ -430,7 +431,8 @@ func (x *Scanner) conclude() {
 	moved.Remove(x.nowhere)
 	moved.Merge(x.early)
 	moved.Merge(x.MovedKeys)
-	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
+	moved.Remove(elsewhere)
+	if (out.StoredAll || several) && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
 		bad("%s in no place, and neither fetched nor refused here; %s done here before "+
 			"their slots moved; the account of moved URLs says %d",
 			human.Counted(k.Nowhere, "key of URLseen is", "keys of URLseen are"),
@@ -440,4 +442,17 @@ func (x *Scanner) conclude() {
 		bad("%s a line in the crawl log that names a response that is not there",
 			human.Counted(out.Disagree, "URL has", "URLs have"))
 	}
+}
+
+// endedElsewhere returns the URLs that have responses here, but have not ended here: they were visited, and waited for
+// their next visit when their slots moved to other nodes. Only the difference between all that have responses and those
+// that have ended is known. x.Away has the same URLs, so the account of moved URLs must fit both. ok is false if there
+// cannot be any.
+func (x *Scanner) endedElsewhere() (urls weburl.Sum, ok bool) {
+	if x.Manifest.Frozen.Nodes == 0 || !x.Manifest.Accounts.Recrawled() {
+		return urls, false
+	}
+	urls = x.Fetched
+	urls.Remove(x.Manifest.Accounts.Places[state.PlaceFetched])
+	return urls, true
 }

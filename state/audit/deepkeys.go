@@ -23,7 +23,7 @@ func (x *Scanner) compareKeys() error {
 		if known && !seen && len(entries) > 0 { // a pass of URLseen will merge the key
 			x.early.Add(key)
 		}
-		return x.compare(key, entries, seen, ordered || someLost || known && !seen)
+		return x.compare(key, entries, seen, ordered || someLost || known && !seen, known)
 	})
 }
 
@@ -91,8 +91,8 @@ func (x *Scanner) eachKey(fn func(key uint64, entries []TaggedKey, seen bool) er
 }
 
 // compare compares the entries of one key. ordered says that the URL was once enqueued. Such a URL may have
-// several responses, like a revisited one.
-func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) error {
+// several responses, like a revisited one. known says that the key has moved here and waits in URLseen.
+func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known bool) error {
 	if !seen && len(entries) == 0 {
 		return nil // a refused order for a URL that URLseen has not merged yet
 	}
@@ -116,14 +116,15 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 		entries = slices.Delete(slices.Clone(entries), at, at+1)
 	}
 	again := several && live+refused > 0 // its responses did not end it
-	if stored+logged > 0 && !again && (seen || !ordered) {
+	counts := seen || !ordered || known || x.Elsewhere(key)
+	if stored+logged > 0 && !again && counts {
 		x.Fetched.Add(key)
 	}
 	switch {
 	case stored+logged == 0:
 	case again && seen && x.orders[key] && live == 1 && refused == 0:
 		x.FetchedOrdered.Add(key)
-	case !again && !seen && ordered:
+	case !again && !counts:
 		x.FetchedUnseen.Add(key)
 	}
 	if refused > 0 {

@@ -64,6 +64,12 @@ func (m *mover) check() error {
 		if err := n.check(m.file.Table, nil); err != nil {
 			return fmt.Errorf("move: node %d: %w", n.number, err)
 		}
+		for from := range n.loads {
+			if was := m.nodes[from].m.Frozen.Lanes; was != n.m.Frozen.Lanes { // the records of PLDs have their ledgers
+				return fmt.Errorf("move: node %d has %s, node %d has %d: %w", n.number,
+					human.Counted(max(1, n.m.Frozen.Lanes), "lane", "lanes"), from, max(1, was), state.ErrIncompatible)
+			}
+		}
 	}
 	return nil
 }
@@ -110,12 +116,8 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 		return refuse("slots are on their way to it, or from it: start the nodes until they have come")
 	case m.Done != "":
 		return refuse("its crawl is over")
-	case m.Frozen.Lanes > 1:
-		return refuse("slots of crawls with several lanes (--priority lanes) cannot move")
 	case m.Frozen.Walk || stars == nil || stars.Support != nil:
 		return refuse("slots of random walks and of crawls with --budget supporters cannot move")
-	case a.Counters[state.CountScheduled] > 0:
-		return refuse("slots of crawls that visit pages again (--recrawl) cannot move")
 	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
 		return refuse("slots of crawls with enqueued URLs cannot move")
 	case a.Places[state.PlaceContent].N > 0:

@@ -6,7 +6,8 @@
 //
 //   - keys of URLseen, which hold their slot (weburl.SlotOf), and links that wait for it, including those in
 //     outboxes for a node that gives slots, which count as taken;
-//   - unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their
+//   - URLs that wait for their next visit, to the calendar of their new node, with their due times (visits.go);
+//   - other unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their
 //     place, because queue numbers, due times and verdicts belong to one node. The health of their hosts
 //     moves too, so they wait again if necessary;
 //   - in-degrees of PLDs, and the edges to them; a PLD's ledger is reset;
@@ -17,8 +18,8 @@
 // Pages, logs and counters stay where they are. The URLs that have ended count as moved in the accounts
 // (state.Accounts.Moved), at both ends. Requests for robots.txt of moved origins are dropped; the new node makes them.
 //
-// Run first refuses crawls that it cannot move: with revisits, enqueued URLs, lanes, pages that wait for the
-// store of contents or the browser, or settings of hosts and PLDs by the operator at a node that gives slots.
+// Run first refuses crawls that it cannot move: with enqueued URLs, pages that wait for the store of
+// contents or the browser, or settings of hosts and PLDs by the operator at a node that gives slots.
 //
 // Protocol: each node gets its new files and a journal, state/MOVE, with which it does not start. Then the
 // next file of the cluster, FILE.next, is made durable: from here on the move is committed. The nodes are

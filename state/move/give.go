@@ -511,6 +511,13 @@ func (r *remote) url(key uint64, rec *weburl.Record, again bool) error {
 	return r.moved(cluster.MovedURL, cluster.AppendMovedURL(nil, rec, again))
 }
 
+// visit gives a URL that waits for its next visit.
+func (r *remote) visit(key uint64, data []byte) error {
+	r.sums.Waiting.Add(key)
+	r.g.n.counted.Slots[weburl.SlotOf(key)].Waiting--
+	return r.moved(cluster.MovedVisit, data)
+}
+
 // add gives a tuple that waits in a store.
 func (r *remote) add(store int, t drum.Tuple) error {
 	switch store {

@@ -39,6 +39,7 @@ type node struct {
 	delays, traps []byte           // coded
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
 	counted       *cluster.Loads   // of the slots, of the next state
+	lane          uint8            // of the queue of BEAST that is being divided; else 0
 
 	scopes   []uint64 // keys of sites from messages
 	taken    map[int]cluster.Taken
@@ -114,14 +115,13 @@ func (n *node) add(store int, t drum.Tuple) error {
 // ownsKey reports whether the node owns the slot of a key of a URL, a host or an origin.
 func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
 
-// arrive passes a URL to the check of STAR. part is that of its host; again says that it had a queue.
-func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
+// arrive passes a URL to the check of STAR. check has the part of its host, the lane, and whether it had a queue.
+func (n *node) arrive(key uint64, rec *weburl.Record, check star.CheckTuple) error {
 	rec.Extra, rec.Reason = nil, 0
 	if n.remote != nil {
-		return n.remote.url(key, rec, again)
+		return n.remote.url(key, rec, check.Again)
 	}
-	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again,
-		Aux: rec.Append(nil)}
+	check.PLD, check.Aux = n.saved.PLDKey(weburl.Split(rec.URL).Host), rec.Append(nil)
 	n.checks++
 	n.after[state.PlaceStar].Add(key)
 	return n.add(storeIndegree, check.Tuple())

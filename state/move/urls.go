@@ -142,7 +142,7 @@ func (m *mover) text(n *node, aux []byte, unique bool) error {
 	} else {
 		to.counted.Slots[slot].Add(cluster.Load{Known: 1, Waiting: 1})
 	}
-	return to.arrive(key, &rec, n.partOf(&rec), false)
+	return to.arrive(key, &rec, star.CheckTuple{Part: n.partOf(&rec)})
 }
 
 // known gives a key that has come with a slot and that URLseen has not passed on to its owner. A unique one is in the
@@ -226,7 +226,8 @@ func (m *mover) robots(n *node, t drum.Tuple) error {
 	return n.add(storeRobots, t)
 }
 
-// place reports whether a URL stays in its place. If not, it goes to the check of STAR of its owner.
+// place reports whether a URL stays in its place. If not, it goes to the check of STAR of its owner, or to the owner's
+// calendar if it waits for its next visit.
 func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
@@ -250,7 +251,11 @@ func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error
 		n.left[reason]++
 	}
 	n.waiting++
-	return false, to.arrive(key, &rec, n.partOf(&rec), p != state.PlaceOverBudget)
+	if p == state.PlaceDeferred && state.Reason(reason) == state.ReasonRevisit {
+		return false, to.visit(key, data)
+	}
+	return false, to.arrive(key, &rec, star.CheckTuple{Part: n.partOf(&rec), Lane: n.lane,
+		Again: p != state.PlaceOverBudget || state.Visited(&rec)})
 }
 
 // places divides the URLs of all other places, and drops requests for robots.txt of origins that moved.
@@ -293,7 +298,12 @@ func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
 // beast divides the queues of BEAST, or marks their records.
 func (m *mover) beast(n *node) error {
 	if !m.sifts {
-		return n.shadow.RemakeBeast(m.kept(n))
+		kept := m.kept(n)
+		defer func() { n.lane = 0 }()
+		return n.shadow.RemakeBeast(func(name string, p state.Place, old, copied *queue.State) (*queue.State, error) {
+			n.lane = uint8(beast.LaneOf(state.NameBeast, name))
+			return kept(name, p, old, copied)
+		})
 	}
 	for _, p := range [...]state.Place{state.PlaceBeast, state.PlaceOverBudget} {
 		n.before[p], n.after[p] = n.m.Accounts.Places[p], n.m.Accounts.Places[p]
@@ -344,7 +354,12 @@ func (m *mover) queues(n *node) error {
 }
 
 // deferred divides the deferred URLs.
-func (m *mover) deferred(n *node) error { return n.shadow.RemakeBins(state.NameDeferred, m.kept(n)) }
+func (m *mover) deferred(n *node) error {
+	if err := n.shadow.RemakeBins(state.NameDeferred, m.kept(n)); err != nil {
+		return err
+	}
+	return m.visits(n)
+}
 
 // jobs drops requests for robots.txt of origins that moved.
 func (m *mover) jobs(n *node) error {

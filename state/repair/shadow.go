@@ -338,6 +338,44 @@ func (w *Shadow) RemakeBins(name string, remake RemakeOne) error {
 	})
 }
 
+// AddBins adds to a calendar what keep accepts of that of another crawl, in set and in state from.
+func (w *Shadow) AddBins(name string, set disk.Set, from *queue.CalendarState,
+	keep func(rec []byte) (bool, error)) error {
+	return RemakePart(w, name, func(_, next *queue.CalendarState) error {
+		bin := 0 // of from.Slots
+		return queue.EachBin(name, from, func(old string, st *queue.State) (*queue.State, error) {
+			due := from.Slots[bin].Due
+			bin++
+			copied, err := w.copyQueue(set, old, st, next.NextBin(name), keep)
+			if err == nil && copied.Records > 0 {
+				next.AddBin(due, copied)
+			}
+			return st, err
+		})
+	})
+}
+
+// copyQueue copies what keep accepts of a queue in set to a new one.
+func (w *Shadow) copyQueue(set disk.Set, old string, st *queue.State, name string,
+	keep func(rec []byte) (bool, error)) (*queue.State, error) {
+	w.replace(name) // the calendar may have made files after its last checkpoint
+	q, err := queue.New(queue.Options{Set: w.Set, Name: name, BlockBytes: repairBlockBytes})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := queue.Scan(set, old, st, func(rec []byte) error {
+		ok, err := keep(rec)
+		if ok && err == nil {
+			err = q.Append(rec)
+		}
+		return err
+	}, nil); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	next, err := q.Freeze().Save(w.Tails)
+	return next, errors.Join(err, q.Close())
+}
+
 const repairBlockBytes = 128 << 10
 
 // RemakeQueue copies the readable records of a queue that keep accepts into a new queue.
