@@ -18,7 +18,7 @@ type giveKind struct {
 	requests int // that the web notes
 	// The first move begins within waitFirst seconds (0: 5), each further one within waitNext seconds of the last one.
 	waitFirst, waitNext int
-	stop     string // how nodes end
+	stop                string // how nodes end
 	// check replaces checkCuts. It returns how many URLs were fetched more often than they should.
 	check func(c *testCluster, cuts *cutTimes) int
 }
@@ -167,7 +167,7 @@ func giveKindCuts(t *testing.T, kind *giveKind) {
 
 // byDepth gives URLs lanes by their depth.
 var byDepth = giveKind{
-	change: func(o *Options) { o.Order.Priority = "depth" },
+	change:    func(o *Options) { o.Order.Priority = "depth" },
 	waitFirst: 40,
 }
 
