@@ -114,7 +114,7 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
 		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
+		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, Divide: c.limits.Divide, GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
 		Done: c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
 		Look:   c.figures.Snapshot,
 		Orders: c.operator.Orders, TakeOrder: c.operator.TakeOrder})
@@ -217,13 +217,14 @@ func (o *Options) leaseOptions() node.LeaseOptions {
 			TTL: c.leaseTTL(), Longest: c.Longest, Clock: c.Clock, Before: o.opened.leases()}}
 }
 
-// rateOf returns the node's share of a rate over all nodes: by slots, without those of abandoned nodes.
-func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
+// rateOf returns the node's share of a rate over all nodes: by slots, with coming ones that it gets from nodes whose
+// share no longer has them, and without those of abandoned nodes.
+func (o *Options) rateOf(all pace.Schedule, coming int) pace.Schedule {
 	if o.Cluster == nil {
 		return all
 	}
 	c := o.Cluster
-	own, of := max(1, c.Table.Share(c.Node)), cluster.Slots
+	own, of := max(1, c.Table.Share(c.Node)+coming), cluster.Slots
 	for node := range c.Table.Nodes() {
 		if slices.Contains(c.Abandoned, node) {
 			of -= c.Table.Share(node)

@@ -37,14 +37,32 @@ func TestClusterShares(t *testing.T) {
 					t.Fatalf("node %d of %v: %d of %d pages, want %.0f", node, weights, part, n, want)
 				}
 				sum += part
-				rate += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
+				rate += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80), 0).Max()
 				if c.Abandoned = []int{0}; node > 0 {
-					left += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
+					left += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80), 0).Max()
 				}
 			}
 			if sum != n || math.Abs(rate-80) > 1e-6 || len(weights) > 1 && math.Abs(left-80) > 1e-6 {
 				t.Errorf("%v: %d of %d pages, a rate of %v of 80, %v without node 0", weights, sum, n, rate, left)
 			}
+		}
+		if len(weights) < 2 || table.Share(0) < 2 {
+			continue
+		}
+		slots, rate := half(table, 0, 1), 0.0 // they move: the giver has the next table
+		next, err := table.Give(slots)
+		must(t, err)
+		for node := range weights {
+			c, coming := &Cluster{Node: node, Table: table}, 0
+			if node == 0 {
+				c.Table = next
+			} else if node == 1 {
+				coming = len(slots)
+			}
+			rate += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80), coming).Max()
+		}
+		if math.Abs(rate-80) > 1e-6 {
+			t.Errorf("%v: a rate of %v of 80 while slots move", weights, rate)
 		}
 	}
 }

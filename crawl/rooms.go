@@ -23,6 +23,7 @@ import (
 	"drumbeat/crawl/space"
 	"drumbeat/crawl/stock"
 	"drumbeat/crawl/walkers"
+	"drumbeat/internal/pace"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 	"drumbeat/state/changes"
@@ -194,7 +195,7 @@ func (c *crawler) wireLimits() {
 	opt := limits.Options{Network: &o.Network, TimeZone: o.Observe.TimeZone, Control: o.Observe.Control != nil,
 		Changed: func() { c.dispatcher.Wake() }}
 	if o.Cluster != nil {
-		opt.Share = o.rateOf
+		opt.Share = func(all pace.Schedule) pace.Schedule { return o.rateOf(all, c.node.Coming()) }
 	}
 	c.limits = limits.New(opt)
 }

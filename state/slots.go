@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/hex"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"drumbeat/cluster"
@@ -70,6 +71,14 @@ func (s *Slots) Set(slot int) { s[slot/8] |= 1 << (slot % 8) }
 
 // Has reports whether a slot is in the set.
 func (s *Slots) Has(slot int) bool { return s[slot/8]>>(slot%8)&1 != 0 }
+
+// Len returns the number of slots.
+func (s Slots) Len() (n int) {
+	for _, b := range s {
+		n += bits.OnesCount8(b)
+	}
+	return n
+}
 
 // HasKey reports whether the slot in a key of a URL, a host or an origin is in the set.
 func (s *Slots) HasKey(key uint64) bool { return s.Has(weburl.SlotOf(key)) }

@@ -3,6 +3,7 @@ package limits
 import (
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,9 +31,15 @@ type Limits struct {
 	schedule  atomic.Pointer[pace.Schedule] // of connections
 	flag      pace.Schedule                 // of bandwidth, by the options
 
+	mu    sync.Mutex // guards whole
+	whole limits     // of all nodes, in force
+
 	held   atomic.Int32 // the limit that dispatch waited for last (limitRate, …)
 	heldAt atomic.Int64 // when it last waited, Unix ns
 }
+
+// limits are those that nodes divide.
+type limits struct{ rate, bandwidth pace.Schedule }
 
 // New returns Limits. Open puts those of the options in force.
 func New(opt Options) *Limits { return &Limits{opt: opt} }
@@ -67,6 +74,7 @@ func (l *Limits) Open() {
 	now := time.Now()
 	l.rate, l.bandwidth = pace.NewRate(l.share(l.opt.Network.Rate), now), l.opt.Network.Bandwidth
 	l.flag = l.bandwidth.Schedule()
+	l.whole = limits{l.opt.Network.Rate, l.flag}
 	if l.opt.Share != nil && l.bandwidth != nil {
 		l.bandwidth.Set(l.share(l.flag), now)
 	}
@@ -117,14 +125,24 @@ func (l *Limits) Use(s *changes.Settings) error {
 	if s.Rate+s.Bandwidth+s.Connections == "" && !l.opt.Control {
 		return nil
 	}
-	now := time.Now()
-	l.rate.Set(l.share(rate), now)
-	if l.bandwidth != nil {
-		l.bandwidth.Set(l.share(bandwidth), now)
-	}
+	l.mu.Lock()
+	l.whole = limits{rate, bandwidth}
+	l.mu.Unlock()
 	l.schedule.Store(&connections)
-	l.opt.Changed()
+	l.Divide()
 	return nil
+}
+
+// Divide puts this node's part of the limits in force. The node calls it when its part has changed.
+func (l *Limits) Divide() {
+	l.mu.Lock()
+	now := time.Now()
+	l.rate.Set(l.share(l.whole.rate), now)
+	if l.bandwidth != nil {
+		l.bandwidth.Set(l.share(l.whole.bandwidth), now)
+	}
+	l.mu.Unlock()
+	l.opt.Changed()
 }
 
 // InForce describes the limits in force: schedules, "none" for no limit.

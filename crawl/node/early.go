@@ -34,8 +34,11 @@ func (e *earlySaver) idling() {
 	e.wake.Raise()
 }
 
-// urge asks for a checkpoint within earlyEvery or so.
-func (e *earlySaver) urge() { e.urgent.Store(true) }
+// urge asks for a checkpoint within earlyEvery.
+func (e *earlySaver) urge() {
+	e.urgent.Store(true)
+	e.wake.Raise()
+}
 
 // saveEarly makes a checkpoint early if many records await publication, or if this node is idle and its mark does
 // not say so.

@@ -59,6 +59,7 @@ type Others struct {
 	MorePages func()                     // more pages may be fetched
 	GoOn      func()                     // Quiet is over
 	Rest      func()                     // ends the run, so that the table can change (Turn)
+	Divide    func()                     // Coming has changed
 	// Fits returns an error if the limits of this node are too small for a table.
 	Fits func(*cluster.Table) error
 	Done func() bool // this node has nothing left to do; the transaction lock is held exclusively
@@ -137,6 +138,7 @@ func (n *Node) Wire(others Others) {
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
 	n.shares.pagesLeft, n.tables.rest, n.tables.fits = others.PagesLeft, others.Rest, others.Fits
+	n.tables.divide = others.Divide
 }
 
 // On reports whether the crawl has several nodes.
@@ -350,6 +352,14 @@ func (n *Node) AgreeToEnd(idle func() bool) {
 // SlotsCome reports whether slots are on their way to this node, or are to be given to it.
 func (n *Node) SlotsCome() bool { return n.On() && n.tables.coming() }
 
+// Coming returns the number of slots that are on their way to this node, and that it fetches for already.
+func (n *Node) Coming() int {
+	if !n.On() {
+		return 0
+	}
+	return n.tables.arriving().slots.Len()
+}
+
 // Leaving reports whether the move of slots from this node has not ended: URLs of them may be in its queues of BEAST.
 func (n *Node) Leaving() bool { return n.On() && n.leaving.any() }
 
@@ -364,6 +374,7 @@ func (n *Node) Leave(tx *account.Tx, data []byte, from state.Place) (left bool, 
 
 // Left ends the move of slots from this node: all their URLs have left. It is part of a transaction.
 func (n *Node) Left(tx *account.Tx) error {
+	n.early.urge() // the takers wait for the end
 	tx.Wake(n.tables.wake)
 	return n.leaving.end(tx)
 }

@@ -32,6 +32,7 @@ type tables struct {
 	gone  *abandoned
 	// leaving are slots that leave this node. Until their URLs have left, no others do.
 	leaving *leaving
+	divide  func()                     // more slots are on their way to this node
 	rest    func()                     // ends the run, so that the table can change
 	fits    func(*cluster.Table) error // the limits of this node are enough for that table
 	told    time.Time                  // when the goroutine "table" last said why it does not take a table
@@ -227,6 +228,7 @@ func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 			a := t.arriving()
 			a.change = c
 			t.arrive(a.begun(t.slotsFrom(next, from)))
+			t.divide()
 			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", from, "change", c.Moves)
 		case cluster.MovedEnd:
 			change, seedsDone, sums, err := cluster.MovedEndOf(p.Data)
