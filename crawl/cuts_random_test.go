@@ -20,7 +20,7 @@ func TestCutsAtRandom(t *testing.T) {
 	}
 	kinds := uint64(numCutWorlds)
 	if testing.Short() {
-		want, kinds = min(want, 16), 4 // worlds
+		want, kinds = min(want, 8), 2 // worlds
 	}
 	worlds := make([]*cutWorld, kinds)
 	for i := range worlds {

@@ -229,6 +229,9 @@ func TestEraseRefused(t *testing.T) {
 func TestEraseCuts(t *testing.T) {
 	t.Parallel()
 	lives := longOr(60, 6)
+	if testing.Short() {
+		lives = 3 // the last one with an object store
+	}
 	for life := range lives {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(*seedFlag, uint64(life)))

@@ -20,7 +20,7 @@ func TestIdleEnd(t *testing.T) {
 	t.Parallel()
 	step := 24
 	if testing.Short() {
-		step = 120
+		step = 240
 	}
 	for n := 240; n <= 480; n += step {
 		inBubble(t, func(t *testing.T) { idleEnd(t, n) })

@@ -14,7 +14,7 @@ func TestNamesHeal(t *testing.T) {
 	notShort(t)
 	var want *Result
 	inBubble(t, func(t *testing.T) { want = undisturbed(t) })
-	for _, lasts := range []time.Duration{3 * time.Minute, 20 * time.Minute, 2 * time.Hour} {
+	for _, lasts := range []time.Duration{3 * time.Minute, 20 * time.Minute, time.Hour, 5 * time.Hour} {
 		inBubble(t, func(t *testing.T) {
 			names := func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }
 			res := outageCrawl(t, 1500*time.Millisecond, lasts, names, nil)
