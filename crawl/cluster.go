@@ -75,8 +75,6 @@ func (c *Cluster) validate(o *Options) error {
 		return fmt.Errorf("crawl: node %d is outside 0 to %d", c.Node, c.Table.Nodes()-1)
 	case c.LeaseTTL != 0 && (c.LeaseTTL < lease.LeastTTL || c.LeaseTTL > lease.MostTTL):
 		return fmt.Errorf("crawl: lease of %v: want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
-	case o.Render != nil: // the scripts and data of a page belong to hosts of any node, whose delays are kept there
-		return errors.New("crawl: rendering works with one node only")
 	}
 	return c.ValidateAbandoned()
 }

@@ -164,6 +164,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.node.Start(ctx)
 	if c.node.On() {
 		c.Start(ctx, "robotsasks", c.requests.AnswerRobots)
+		c.Start(ctx, "renderasks", c.render.Answer)
 	}
 	c.leases.Start(ctx)
 	c.Start(ctx, "beast", c.budgets.ReadBeast)

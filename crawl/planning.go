@@ -23,7 +23,7 @@ func MakePlan(o *Options) (plan.Plan, error) {
 		Dirs: o.Disk.Dirs, AllDirs: len(o.allDirs()), Connections: o.Network.Connections,
 		CompressorBytes: warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel),
 		HookProcs:       hook.Procs(o.opened.asker, o.Hook), HookRAM: hook.RAM(o.opened.asker, o.Hook),
-		RenderRAM: o.Render.RAM(), ExtractRAM: o.extractRAM(), BackupRAM: o.Backup.RAM(),
+		RenderRAM: o.Render.RAM(o.nodes()), ExtractRAM: o.extractRAM(), BackupRAM: o.Backup.RAM(),
 		SupportersRAM: o.supportersRAM(),
 		BrokerRAM:     o.Limits.BrokerRAM, Nodes: o.nodes(), Walks: o.walks(), TrapScore: o.Budgets.TrapScore,
 		Parts: o.Budgets.Parts, Lanes: o.newLanes(), QueuesMax: o.Budgets.QueuesMax,

@@ -2,36 +2,229 @@ package crawl
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
+	room "drumbeat/crawl/render"
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
+	"drumbeat/state"
+	"drumbeat/warc"
 	"drumbeat/weburl"
 )
 
-// TestRenderCluster: a node of a cluster renders no pages. It would fetch scripts from hosts of other nodes,
-// which alone keep the delays of these hosts: two nodes came within 3 s to a host whose Crawl-delay is 10 s.
+// sharedWeb has hosts of eight PLDs on two addresses. Each has two pages to render, whose scripts ask all hosts for a
+// script that all pages use, for data of their own, and for a URL that robots.txt forbids.
+type sharedWeb struct {
+	insideWeb
+	mu   sync.Mutex // guards got
+	got  map[string]int
+	lost int // requests without an answer
+}
+
+const sharedHosts = 8
+
+func newSharedWeb() *sharedWeb {
+	w := &sharedWeb{got: map[string]int{}}
+	w.names = func(host string, _ int) []netip.Addr {
+		if host == "inside.test" {
+			return addrs("10.0.0.1")
+		}
+		return addrs(fmt.Sprintf("127.16.0.%d", 1+host[1]%2))
+	}
+	w.Serve = func(_, path string) answer {
+		switch {
+		case path == "/robots.txt":
+			return answer{200, "", "User-agent: *\nDisallow: /secret"}
+		case path == "/":
+			return answer{200, "", "<a href=r1></a><a href=r2></a>"}
+		case strings.HasSuffix(path, ".js"):
+			return answer{200, "", "script " + strings.Repeat(".", 3000)}
+		}
+		return answer{200, "", "<p>page " + path}
+	}
+	return w
+}
+
+func (w *sharedWeb) seeds() (all []string) {
+	for i := range sharedHosts {
+		all = append(all, fmt.Sprintf("http://h%d.test/", i))
+	}
+	return all
+}
+
+// script asks for what the scripts of a page need. The DOM has how many of the requests were answered.
+func (w *sharedWeb) script(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+	answered := 0
+	_, page, _ := strings.Cut(p.URL, "//")
+	for i := range sharedHosts {
+		host := fmt.Sprintf("http://h%d.test", i)
+		for _, url := range []string{host + "/app.js", host + "/data?" + page, host + "/secret", "http://inside.test/x"} {
+			resp, err := f.Fetch(ctx, url)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err == nil && (resp.Status != 200 || len(resp.Body) == 0) {
+				err = fmt.Errorf("status %d, body %q", resp.Status, resp.Body)
+			}
+			w.mu.Lock()
+			if w.got[strings.TrimSuffix(url, page)+fmt.Sprint(" ", err)]++; err == nil {
+				answered++
+			}
+			w.mu.Unlock()
+		}
+	}
+	return &render.Result{HTML: fmt.Appendf(nil, `<html>%d answers<a href="/made"><img src="http://h%d.test/%s.png">`,
+		answered, p.URL[8]%sharedHosts, strings.ReplaceAll(page, "/", "-")), Base: p.URL}, nil
+}
+
+// renderCluster returns nodes that crawl a web, and render its pages.
+func (w *sharedWeb) cluster(t *testing.T, nodes int, faults mem.Faults) *testCluster {
+	t.Helper()
+	c := &testCluster{t: t, net: mem.New(mem.Options{Seed: *seedFlag, Faults: faults})}
+	table, err := cluster.NewTable(slices.Repeat([]float64{1}, nodes))
+	must(t, err)
+	for node := range nodes {
+		o := w.options(t, w.seeds()...)
+		o.Disk.FS, o.Limits.MaxTime, o.Limits.RAMBytes = memfs.New(*seedFlag+uint64(node)), 0, 256<<20
+		o.Politeness.HostDelay, o.Politeness.HostDelayMin = 10*time.Second, 10*time.Second
+		o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = 2*time.Second, 2*time.Second
+		withBrowser(t, &o, w.script)
+		o.Render.Requests, o.Render.Resources = 100, 100
+		e := c.net.Transport(node)
+		c.engines = append(c.engines, e)
+		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3}, Transport: e}
+		c.options = append(c.options, o)
+	}
+	return c
+}
+
+// check compares the requests with the delays of hosts and addresses over all nodes, and the output of the nodes with
+// what one node has: the DOM of each page once, with all answers.
+func (w *sharedWeb) checkAll(t *testing.T, c *testCluster) (doms map[string][]string) {
+	t.Helper()
+	w.insideWeb.check(t)
+	hosts, servers := map[string]time.Time{}, map[netip.Addr]time.Time{}
+	for _, r := range w.Got("", "") {
+		o, addr := &c.options[0].Politeness, w.names(r.Host, 0)[0]
+		if last, ok := hosts[r.Host]; ok && r.At.Sub(last) < o.HostDelay {
+			t.Errorf("%s%s came %v after the last request", r.Host, r.Path, r.At.Sub(last))
+		}
+		if last, ok := servers[addr]; ok && r.At.Sub(last) < o.ServerDelay {
+			t.Errorf("%s%s came %v after the last request to %v", r.Host, r.Path, r.At.Sub(last), addr)
+		}
+		hosts[r.Host], servers[addr] = r.At, r.At
+		if r.Path == "/secret" {
+			t.Errorf("request for %s%s", r.Host, r.Path)
+		}
+	}
+	doms = map[string][]string{}
+	for node := range c.options {
+		o := &c.options[node]
+		stored := map[string]bool{}
+		testworld.EachRecord(t, o.Disk.FS, o.Disk.Dirs, func(r *warc.Record) {
+			if r.Type() == "response" && r.Get("WARC-Resource-Type") == warc.KindScript {
+				stored[r.Get("WARC-Target-URI")] = true
+			}
+		})
+		own := testworld.Rendered(t, o.Disk.FS, o.Disk.Dirs)
+		for url, pages := range own {
+			doms[url] = append(doms[url], pages...)
+			_, page, _ := strings.Cut(url, "//")
+			for i := range sharedHosts {
+				for _, of := range []string{fmt.Sprintf("http://h%d.test/app.js", i),
+					fmt.Sprintf("http://h%d.test/data?%s", i, page)} {
+					if !stored[of] {
+						t.Errorf("node %d has no record of %s, which it got for %s", node, of, url)
+					}
+				}
+			}
+		}
+		if rep := deep(t, o.Disk.FS, o); !rep.Balanced() {
+			t.Errorf("audit of node %d: %+v", node, rep)
+		}
+	}
+	for _, seed := range w.seeds() {
+		for _, page := range []string{"r1", "r2"} {
+			if all := doms[seed+page]; len(all) != 1 {
+				t.Errorf("%s%s was rendered %d times", seed, page, len(all))
+			}
+		}
+	}
+	return doms
+}
+
+// TestRenderCluster: the scripts of a page get answers of hosts that other nodes own. These nodes make the requests,
+// so robots.txt, address rules and delays hold over all nodes. The node of a page stores what its scripts received.
 func TestRenderCluster(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &insideWeb{}
-		o := w.options(t, "http://a.test/")
-		table, err := cluster.NewTable([]float64{1, 1})
-		must(t, err)
-		e := mem.New(mem.Options{Seed: 1}).Transport(0)
-		defer e.Close()
-		o.Cluster = &Cluster{Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Transport: e}
-		must(t, o.Validate())
-		withBrowser(t, &o, func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
-			return &render.Result{HTML: []byte(`<html>`), Base: p.URL}, nil
-		})
-		if _, err := Run(t.Context(), o); err == nil ||
-			!strings.Contains(err.Error(), "rendering works with one node only") {
-			t.Errorf("the crawl begins: %v", err)
+		w := newSharedWeb()
+		c := w.cluster(t, 3, mem.Faults{Delay: 20 * time.Millisecond})
+		defer c.close()
+		results := c.run(t.Context())
+		for url, all := range w.checkAll(t, c) {
+			if !strings.Contains(strings.Join(all, ""), "<html>16 answers") {
+				t.Errorf("%s: %q", url, all)
+			}
 		}
-		if n := len(w.Got("a.test", "")); n > 0 {
-			t.Errorf("%d requests", n)
+		for i := range sharedHosts {
+			host := fmt.Sprintf("h%d.test", i)
+			if made, images, app := w.Got(host, "/made"), w.Got("", "/"+host+"-r1.png"), w.Got(host, "/app.js"); len(made) !=
+				1 || len(images) != 1 || len(app) > 2*3 {
+				t.Errorf("%s: %d requests for /made, %d for an image, %d for a script", host, len(made), len(images),
+					len(app))
+			}
+		}
+		for what, n := range w.got {
+			_, err, _ := strings.Cut(what, " ")
+			if refused := strings.Contains(what, "/secret") || strings.Contains(what, "inside.test"); refused !=
+				strings.Contains(err, room.ErrRefused.Error()) || !refused && err != "<nil>" {
+				t.Errorf("%d requests: %s", n, what)
+			}
+		}
+		var asked, requests, refused int64
+		for _, r := range results {
+			count := r.Snapshot.Count
+			asked, requests = asked+count(state.CountRenderAsked), requests+count(state.CountRenderRequests)
+			refused += count(state.CountRenderRefused)
+			if n := count(state.CountRenderUnanswered); n > 0 {
+				t.Errorf("%d requests without an answer", n)
+			}
+		}
+		if asked < 50 || asked > requests || refused != 2*2*sharedHosts*sharedHosts {
+			t.Errorf("%d answers of other nodes, %d requests, %d refused", asked, requests, refused)
 		}
 	})
+}
+
+// TestRenderClusterCuts: nodes are killed while they render pages, and while they make requests for pages of other
+// nodes. Each page is rendered once, with all answers, and the delays hold.
+func TestRenderClusterCuts(t *testing.T) {
+	kills := 0
+	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](20, 2); seed++ {
+		inBubble(t, func(t *testing.T) {
+			w := newSharedWeb()
+			c := w.cluster(t, 2, mem.Faults{Delay: 20 * time.Millisecond})
+			defer c.close()
+			for node := range c.options {
+				c.options[node].Disk.CheckpointEvery = 20 * time.Second
+			}
+			c.lives(atRandom(rand.New(rand.NewPCG(seed, 0x72656e64)), 3), &kills)
+			w.checkAll(t, c)
+			if t.Failed() {
+				t.Fatalf("seed %d: %v", seed, maps.Collect(maps.All(w.got)))
+			}
+		})
+	}
+	t.Logf("%d kills", kills)
 }

@@ -24,8 +24,8 @@ func (c *crawler) wireRender() {
 	c.render.Wire(render.Others{Heaps: func() render.Heaps { return c.polite }, Slots: c.dispatcher,
 		MayAsk: c.health.MayAsk, RestAfter: gate.RestAfter,
 		Clear: func(tx *account.Tx, host uint64) error { return c.health.Clear(tx, host, health.Verdict{}) },
-		Rules: c.requests.RulesOf,
-		Lend:  func(ctx context.Context) (*reader.Reader, func(bool)) { return c.pages.Lend(ctx) },
+		Rules: c.requests.RulesOf, Cluster: c.node,
+		Lend: func(ctx context.Context) (*reader.Reader, func(bool)) { return c.pages.Lend(ctx) },
 		SendLinks: func(b *admit.Batch, tx *account.Tx) error {
 			if err := c.seen.SendLinks(b, tx); err != nil {
 				return err

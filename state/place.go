@@ -194,7 +194,7 @@ const (
 	CountEnqueued       // URLs that the operator has enqueued
 	CountRenderWanted   // pages that a rule says to render
 	CountRendered       // pages that the browser rendered
-	CountRenderedCut    // of them, those taken at a limit: time, requests, bytes, size
+	CountRenderedCut    // of them, those taken at a limit (time, requests, bytes, size) or without all answers
 	CountRenderedStored // rendered pages in WARC files
 	CountRenderFailed   // pages that were to be rendered, and the browser failed
 	CountRenderSkipped  // pages that were to be rendered, and are too large or found the queue full
@@ -243,6 +243,8 @@ const (
 	CountNearCopies       // pages whose text is nearly that of a page of their host that is kept
 	CountNearNotes        // of them, those stored without their body
 	CountBytesNear        // decoded bytes of the bodies that these records leave out
+	CountRenderAsked      // requests of rendered pages that the nodes of their hosts made and answered
+	CountRenderUnanswered // requests of rendered pages that failed because the node of the host did not answer
 	NumCounters
 )
 
@@ -292,7 +294,7 @@ var counterNames = [NumCounters]string{
 	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments",
 	"signed_unasked", "signed_asked", "signature_challenges", "signature_challenges_unsupported",
 	"signature_challenges_refused", "tdmrep", "watched", "watched_in_time", "watched_missed", "near_duplicates",
-	"near_duplicates_noted", "near_duplicates_body_bytes"}
+	"near_duplicates_noted", "near_duplicates_body_bytes", "render_asked", "render_unanswered"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

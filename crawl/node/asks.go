@@ -14,6 +14,9 @@ func (n *Node) Elsewhere(host []byte) bool {
 	return !coming.HasPLD(n.saved.PLDKey(host))
 }
 
+// Away reports whether this node has no connection to the broker. A crawl of one node has none to lose.
+func (n *Node) Away() bool { return n.On() && !n.opt.Transport.State().Connected }
+
 // NoRequests reports whether requests for robots.txt cannot begin yet (Leases.NoRequests).
 func (n *Node) NoRequests() bool { return n.leases.NoRequests() }
 

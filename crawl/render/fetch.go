@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -16,6 +17,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/fetcher"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	cdp "drumbeat/internal/render"
@@ -23,6 +25,7 @@ import (
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/state"
+	"drumbeat/warc"
 	"drumbeat/weburl"
 )
 
@@ -30,7 +33,8 @@ import (
 // the health of its host, and waits for a grant of package polite, and so for the delays of its host, server, PLD and
 // network. The host still has one connection. Their answers are not counted as URLs, and known to no
 // other stage; they are stored for the replay of the page (parts.go). To ask RobotsCache would cost a pass; so the
-// rules of the last origins are in RAM, from a request of their own.
+// rules of the last origins are in RAM, from a request of their own. If another node owns the host, that node makes the
+// request (ask.go).
 
 const (
 	// mostOrigins bounds the origins whose rules are kept for rendered pages: at most 64 KiB each.
@@ -50,6 +54,9 @@ type pageFetcher struct {
 	page            []byte         // its URL
 	from            fetcher.Source // where that was found
 	cached, refused atomic.Int64
+	asked           atomic.Int64 // answers of other nodes
+	unanswered      atomic.Int64 // requests that other nodes have not answered
+	silent          atomic.Bool  // the last one of them has waited for askPatience
 	received        atomic.Int64 // bytes of the bodies of its requests
 
 	mu   sync.Mutex          // guards the fields below
@@ -77,6 +84,8 @@ func (f *pageFetcher) answered() map[uint64]struct{} {
 func (f *pageFetcher) end(tx *account.Tx) error {
 	tx.Count(state.CountRenderCached, f.cached.Load())
 	tx.Count(state.CountRenderRefused, f.refused.Load())
+	tx.Count(state.CountRenderAsked, f.asked.Load())
+	tx.Count(state.CountRenderUnanswered, f.unanswered.Load())
 	return f.store(tx)
 }
 
@@ -110,16 +119,47 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*cdp.Response, err
 	return resp, err
 }
 
-// fetchFor makes a request of a page, if it may be made.
+// fetchFor makes a request of a page, or asks the node of its host to do so.
 func (r *Stage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64,
-	from fetcher.Source) (*cdp.Response, error) {
+	from fetcher.Source) (answer *cdp.Response, _ error) {
+	if r.others.Cluster.Elsewhere(weburl.Split([]byte(url)).Host) {
+		return r.askOwner(ctx, f, url, dress, from)
+	}
+	err := r.request(ctx, url, from, func(resp *fetch.Response) error {
+		if f.received.Add(int64(max(len(resp.Body), len(resp.RawBody)))) > r.opt.Browser.PageBytes {
+			return cdp.ErrTooMuch // before RAM holds it twice
+		}
+		answer = &cdp.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
+		resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })
+		x := output.ExchangeOf(url, resp, warc.KindScript)
+		if err := f.keep(ctx, &x, sha1.Sum(resp.PayloadRaw), answer.Header); err != nil {
+			return err
+		}
+		if resp.Truncated == fetch.NotTruncated && reusable(answer) {
+			r.cache.put(url, answer, dress, time.Now())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// forbidden reports whether the port or the blacklist forbids a request.
+func (r *Stage) forbidden(parts *weburl.Parts) bool {
+	return !r.opt.Links.Ports.Contains(parts.Port) || r.opt.Links.Lists.BlockedHost(parts.Host)
+}
+
+// request makes a request, if it may be made, and passes the response on, which is valid during that call.
+func (r *Stage) request(ctx context.Context, url string, from fetcher.Source, use func(*fetch.Response) error) error {
 	parts := weburl.Split([]byte(url))
-	if !r.opt.Links.Ports.Contains(parts.Port) || r.opt.Links.Lists.BlockedHost(parts.Host) {
-		return nil, ErrRefused
+	if r.forbidden(&parts) {
+		return ErrRefused
 	}
 	crawlDelay, err := r.mayFetch(ctx, []byte(url), parts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	addrs, _, err := r.outages.Lookup(ctx, parts.Host, 0)
 	if err == nil {
@@ -128,29 +168,18 @@ func (r *Stage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress 
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	resp, back := r.others.Slots.Buffer()
 	defer back()
 	g, err := r.grant(ctx, parts, addrs, crawlDelay)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.exchange(ctx, g, parts, resp, from); err != nil {
-		return nil, err
+		return err
 	}
-	if f.received.Add(int64(max(len(resp.Body), len(resp.RawBody)))) > r.opt.Browser.PageBytes {
-		return nil, cdp.ErrTooMuch // before RAM holds it twice
-	}
-	if err := f.keep(ctx, url, resp); err != nil {
-		return nil, err
-	}
-	answer := &cdp.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
-	resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })
-	if resp.Truncated == fetch.NotTruncated && reusable(answer) {
-		r.cache.put(url, answer, dress, time.Now())
-	}
-	return answer, nil
+	return use(resp)
 }
 
 // reusable reports whether an answer may be used again for the same request. Requests of the same URL differ

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/inforce"
 	"drumbeat/crawl/reader"
@@ -75,14 +76,22 @@ type Browser interface {
 
 // RAM returns the bytes of the Go heap that rendering may take: the caches, the connection, and for each tab its
 // own (cdp.TabRAM), the task, in the queue and in a message, and up to five copies of what a page receives: the
-// answers, in Base64 and as records, then the DOM as it grows.
-func (o *BrowserOptions) RAM() int64 {
+// answers, in Base64 and as records, then the DOM as it grows. With several nodes each request of a tab may have a
+// message, and three exchanges are unpacked or packed: one that another node has made, and one made for another node,
+// with its block.
+func (o *BrowserOptions) RAM(nodes int) int64 {
 	if o == nil {
 		return 0
 	}
 	r := *o
 	r.Defaults()
-	return r.CacheBytes + storedRAM + cdp.RAM + int64(r.Tabs)*(cdp.TabRAM+3*queue.MaxRecord+5*r.PageBytes)
+	tab := cdp.TabRAM + 3*queue.MaxRecord + 5*r.PageBytes
+	all := r.CacheBytes + storedRAM + cdp.RAM
+	if nodes > 1 {
+		all += 3 * mostPlain
+		tab += requestsAtOnce * cluster.MaxMessageBytes
+	}
+	return all + int64(r.Tabs)*tab
 }
 
 // Options are the options of a Stage.
@@ -118,6 +127,17 @@ type Others struct {
 	Lend func(ctx context.Context) (r *reader.Reader, back func(broken bool))
 	// SendLinks sends links to URLseen. It is part of a transaction.
 	SendLinks func(b *admit.Batch, tx *account.Tx) error
+	Cluster   Cluster
+}
+
+// Cluster reaches the other nodes.
+type Cluster interface {
+	Elsewhere(host []byte) bool // another node owns the host
+	Away() bool                 // the other nodes cannot be reached: there is no broker
+	// Ask asks the owner of a host, and returns its answer; abandoned says that there will be none.
+	Ask(ctx context.Context, host []byte, kind string, data []byte) (answer []byte, abandoned bool, _ error)
+	// Answer passes the questions of other nodes to answer until stop is called.
+	Answer(kind string, answer func(ctx context.Context, from int, data []byte) []byte) (stop func(), _ error)
 }
 
 // Heaps has the hosts and URLs in RAM. polite.Scheduler is the implementation.

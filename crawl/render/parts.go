@@ -4,13 +4,12 @@ import (
 	"context"
 	"crypto/sha1"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/output"
 	"drumbeat/crawl/reader"
-	"drumbeat/fetch"
 	cdp "drumbeat/internal/render"
 	"drumbeat/parse"
 	"drumbeat/state"
@@ -120,15 +119,14 @@ func (s *storedAnswers) add(a *answer) {
 }
 
 // wantsStored reports whether the answer to a request of a page is to be stored.
-func (r *Stage) wantsStored(resp *fetch.Response) bool {
+func (r *Stage) wantsStored(header http.Header) bool {
 	if !r.opt.Links.RenderParts {
 		return false
 	}
 	var robots parse.Robots
-	resp.EachHeader("X-Robots-Tag", func(value []byte) bool {
-		robots.Add(parse.ParseRobotsTag(value, r.opt.Agent))
-		return true
-	})
+	for _, value := range header.Values("X-Robots-Tag") {
+		robots.Add(parse.ParseRobotsTag([]byte(value), r.opt.Agent))
+	}
 	return !(robots.NoArchive && r.opt.NoArchive || robots.NoIndex && r.opt.NoIndex)
 }
 
@@ -139,10 +137,10 @@ type answer struct {
 	records warc.Prepared
 }
 
-// keep encodes the answer to a request of the page, unless the same one is stored.
-func (f *pageFetcher) keep(ctx context.Context, url string, resp *fetch.Response) error {
-	a := &answer{key: f.r.saved.Hasher.URLKey([]byte(url)), digest: sha1.Sum(resp.PayloadRaw)}
-	if !f.r.wantsStored(resp) || f.r.stored.has(a) {
+// keep encodes the answer to a request of the page, unless the same one is stored. digest is that of its payload.
+func (f *pageFetcher) keep(ctx context.Context, x *warc.Exchange, digest [sha1.Size]byte, header http.Header) error {
+	a := &answer{key: f.r.saved.Hasher.URLKey(x.URL), digest: digest}
+	if !f.r.wantsStored(header) || f.r.stored.has(a) {
 		return nil
 	}
 	w, back := f.r.others.Lend(ctx)
@@ -150,10 +148,9 @@ func (f *pageFetcher) keep(ctx context.Context, url string, resp *fetch.Response
 		return ctx.Err()
 	}
 	defer back(false)
-	x := output.ExchangeOf(url, resp, warc.KindScript)
 	x.Digest = &a.digest
-	if err := w.Encoder.Prepare(&a.records, &x); err != nil {
-		return fmt.Errorf("crawl: prepare record of %s: %w", url, err)
+	if err := w.Encoder.Prepare(&a.records, x); err != nil {
+		return fmt.Errorf("crawl: prepare record of %s: %w", x.URL, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -99,6 +99,7 @@ type Stage struct {
 	stored  storedAnswers
 	output  *output.Writer
 	space   *space.Keeper
+	taking  sync.Mutex // held while an answer of another node is taken, for the bound of RAM
 }
 
 // New returns a Stage. Wire must give it the other stages before a run.
@@ -220,7 +221,7 @@ func (r *Stage) Run(ctx context.Context) error {
 			r.run.Await(ctx, r.wake, wait)
 			continue
 		}
-		if r.busy() >= r.opt.Browser.Tabs || r.space.Pausing() != "" || r.outages.Slowed() {
+		if r.busy() >= r.opt.Browser.Tabs || r.space.Pausing() != "" || r.outages.Slowed() || r.others.Cluster.Away() {
 			r.run.Await(ctx, r.wake, account.WakeAfter)
 			continue
 		}
@@ -506,7 +507,7 @@ func (r *Stage) store(ctx context.Context, seq int64, t *state.RenderTask, rec *
 		tx.Count(state.CountRendered, 1)
 		tx.Count(state.CountRenderRefused, int64(result.Refused))
 		tx.Count(state.CountRenderPartsCut, int64(result.ResourcesCut))
-		if result.End != cdp.Quiet {
+		if f.truncated(result) != "" {
 			tx.Count(state.CountRenderedCut, 1)
 		}
 		if t.Of != "" {
@@ -553,5 +554,5 @@ func (r *Stage) read(w *reader.Reader, t *state.RenderTask, rec *weburl.Record, 
 		return nil
 	}
 	return w.Encoder.PrepareRendered(&w.Prepared, &warc.Rendered{URL: rec.URL, Date: now, Of: t.Of, HTML: result.HTML,
-		Truncated: result.End.String()})
+		Truncated: f.truncated(result)})
 }

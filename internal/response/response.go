@@ -80,13 +80,25 @@ func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
 		plain = warc.Chunks(b.block)
 	}
 	b.payload = io.TeeReader(plain, b.sum)
+	b.decode()
+	return b, nil
+}
+
+// Plain returns a response whose head and payload, without chunks, are not in a record. Do not call SkipBody and End.
+func Plain(head []byte, payload io.Reader) *Response {
+	b := &Response{Head: head, payload: payload}
+	b.decode()
+	return b
+}
+
+// decode makes Body of the payload.
+func (b *Response) decode() {
 	b.Body = b.payload
 	codings := append(list(b.Fields("Content-Encoding")), transferCodings(b)...)
 	for i := len(codings) - 1; i >= 0; i-- { // the last one was applied last
 		l := &lazy{from: bufio.NewReader(b.Body), coding: strings.ToLower(codings[i])}
 		b.Body, b.zstds = l, append(b.zstds, l)
 	}
-	return b, nil
 }
 
 // transferCodings returns the transfer codings but chunked.

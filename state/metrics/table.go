@@ -228,18 +228,19 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRepeated:       {help: "Pages nearly like an earlier page of the host (--budget traps)"},
 	state.CountTrapURLs: {
 		help: "Unique URLs of hosts that may use only a part of their PLD's budget (--budget traps)"},
-	state.CountScheduled:      {help: "Next visits of URLs that were scheduled (--recrawl)"},
-	state.CountVisits:         {help: "Responses for URLs that were visited before (--recrawl)"},
-	state.CountUnchanged:      {help: "Later visits that found an unchanged page (--recrawl)"},
-	state.CountNotModified:    {help: "Later visits answered with status 304 (--recrawl)"},
-	state.CountGone:           {help: "URLs that are no longer visited because visits found no page (--recrawl)"},
-	state.CountEnqueued:       {help: "URLs that the operator has enqueued (ctl enqueue)"},
-	state.CountWatched:        {help: "URLs of --watch whose turn has come"},
-	state.CountWatchMet:       {help: "URLs of --watch fetched by their deadlines"},
-	state.CountWatchMissed:    {help: "URLs of --watch not fetched by their deadlines, or refused"},
-	state.CountRenderWanted:   {help: "Pages that a rule of --render-rules selects"},
-	state.CountRendered:       {help: "Pages that the browser rendered"},
-	state.CountRenderedCut:    {help: "Rendered pages cut at a limit: time, requests, bytes, size"},
+	state.CountScheduled:    {help: "Next visits of URLs that were scheduled (--recrawl)"},
+	state.CountVisits:       {help: "Responses for URLs that were visited before (--recrawl)"},
+	state.CountUnchanged:    {help: "Later visits that found an unchanged page (--recrawl)"},
+	state.CountNotModified:  {help: "Later visits answered with status 304 (--recrawl)"},
+	state.CountGone:         {help: "URLs that are no longer visited because visits found no page (--recrawl)"},
+	state.CountEnqueued:     {help: "URLs that the operator has enqueued (ctl enqueue)"},
+	state.CountWatched:      {help: "URLs of --watch whose turn has come"},
+	state.CountWatchMet:     {help: "URLs of --watch fetched by their deadlines"},
+	state.CountWatchMissed:  {help: "URLs of --watch not fetched by their deadlines, or refused"},
+	state.CountRenderWanted: {help: "Pages that a rule of --render-rules selects"},
+	state.CountRendered:     {help: "Pages that the browser rendered"},
+	state.CountRenderedCut: {
+		help: "Rendered pages cut at a limit (time, requests, bytes, size), or that lack an answer of another node"},
 	state.CountRenderedStored: {help: "Rendered pages in WARC files"},
 	state.CountRenderFailed:   {help: "Pages stored without rendering because the browser failed or was unavailable"},
 	state.CountRenderSkipped: {
@@ -253,6 +254,9 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderLinks:    {help: "Links found in rendered pages, including those of the original page"},
 	state.CountRenderLost:     {help: "Connections to the browser that ended"},
 	state.CountRenderAnswers:  {help: "Answers to requests of rendered pages in WARC files"},
+	state.CountRenderAsked:    {help: "Requests of rendered pages that the nodes of their hosts made and answered"},
+	state.CountRenderUnanswered: {
+		help: "Requests of rendered pages that failed because the node of the host did not answer"},
 	state.CountRenderParts: {
 		help: "Images, style sheets, fonts and scripts queued for rendered pages, new or known"},
 	state.CountRenderPartsCut: {
