@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,4 +228,62 @@ func TestRenderClusterCuts(t *testing.T) {
 		})
 	}
 	t.Logf("%d kills", kills)
+}
+
+// TestRenderClusterGive: slots of a node move while their pages wait for its browser. The giver renders these pages,
+// with answers of hosts that were its own before.
+func TestRenderClusterGive(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newSharedWeb()
+		c := w.cluster(t, 2, mem.Faults{Delay: 20 * time.Millisecond})
+		defer c.close()
+		var gives atomic.Bool
+		for node := range c.options {
+			o := &c.options[node]
+			o.Disk.CheckpointEvery = 3 * time.Second
+			withBrowser(t, o, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+				if !gives.Load() {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return w.script(ctx, p, f)
+			})
+		}
+		// The hosts are their own PLDs.
+		before, hasher := c.options[0].Cluster.Table, weburl.NewHasher(c.options[0].Cluster.Secret)
+		gone := slices.IndexFunc(w.seeds(), func(url string) bool {
+			return before.Owner(hasher.PLDKey(weburl.Split([]byte(url)).Host)) == 0
+		})
+		slot := weburl.Slot(hasher.PLDKey(fmt.Appendf(nil, "h%d.test", gone)))
+		next, err := before.Give(0, map[int]int{slot: 1})
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if !c.fetchedAll(ctx, 3*sharedHosts) {
+				t.Error("the pages are not fetched")
+				return
+			}
+			gives.Store(true)
+			c.change(ctx, cluster.ChangeGive, before, next, 0)
+			if !c.settled(ctx, 1) {
+				t.Error("the nodes have not taken the table")
+			}
+		}()
+		c.run(t.Context())
+		<-done
+		for node := range c.options {
+			c.options[node].Cluster.Table = next
+		}
+		w.checkAll(t, c)
+		o := &c.options[0]
+		pages := testworld.Rendered(t, o.Disk.FS, o.Disk.Dirs)
+		for _, page := range []string{"r1", "r2"} {
+			if len(pages[w.seeds()[gone]+page]) != 1 {
+				t.Errorf("the giver has not rendered its page %s of h%d.test", page, gone)
+			}
+		}
+	})
 }

@@ -53,15 +53,6 @@ func (f *renderFlags) check() error {
 	return nil
 }
 
-// checkRender returns the first fault of the flags beside those of a cluster.
-func (c *Command) checkRender() error {
-	if c.Render != "" && len(c.Cluster) > 0 {
-		return errors.New("--render does not work with --cluster: a page may request scripts from hosts of other " +
-			"nodes, and only these nodes keep the delays of the hosts")
-	}
-	return c.renderFlags.check()
-}
-
 // The values of --render that start a browser.
 const (
 	auto        = "auto"

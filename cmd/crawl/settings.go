@@ -28,7 +28,7 @@ const resolvConf = "/etc/resolv.conf"
 func (c *Command) check() error {
 	for _, f := range []func() error{c.Who.Check, c.checkAbout, c.checkDelays, c.checkReferences, c.checkNumbers,
 		c.URLRules.Check, c.Bodies.Check,
-		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkSign, c.checkRender, c.recrawlFlags.check,
+		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkSign, c.renderFlags.check, c.recrawlFlags.check,
 		c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore, c.checkBackup,
 		c.checkNear} {
 		if err := f(); err != nil {

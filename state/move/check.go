@@ -1,7 +1,6 @@
 package move
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,19 +84,6 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 	if err != nil {
 		return err
 	}
-	renders, err := state.Part[queue.State](m, state.NameRender)
-	if err != nil {
-		return err
-	}
-	rendering := m.Renders.Len > 0
-	if renders != nil && !rendering {
-		if _, err := queue.Scan(n.saved.Set, state.NameRender, renders, func([]byte) error { return errSome },
-			nil); errors.Is(err, errSome) {
-			rendering = true
-		} else if err != nil {
-			return err
-		}
-	}
 	quarantine, err := state.Part[queue.State](m, state.NameQuarantine)
 	if err != nil {
 		return err
@@ -123,8 +109,6 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 	case a.Places[state.PlaceContent].N > 0:
 		return refuse("%s in the store of contents: start the node and stop it again",
 			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
-	case rendering:
-		return refuse("pages wait for the browser: start the node, wait until none is left, and stop it")
 	case m.Intake == nil || len(m.Intake.Taken) != m.Frozen.Nodes:
 		return refuse("its manifest has no intake")
 	}
@@ -199,8 +183,6 @@ func (m *mover) reread() error {
 	}
 	return nil
 }
-
-var errSome = errors.New("some")
 
 // checkSums compares the files with the accounts, as an audit does.
 func (n *node) checkSums() error {
