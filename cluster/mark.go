@@ -40,6 +40,7 @@ type Mark struct {
 	Spent     bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left or lent
 	// WalkHosts is the number of hosts to which walkers of a random walk may jump; newer than the checkpoint.
 	WalkHosts int64 `json:"walk_hosts,omitempty"`
+	Renders   int64 `json:"renders,omitempty"` // pages that wait for the node's browser, or are with it
 	// ResendRequests counts, by sender, the resends that this node has requested. When it rises, the sender
 	// resends all messages that this node has not taken. It is newer than the checkpoint.
 	ResendRequests []uint64 `json:"want"`
@@ -140,7 +141,7 @@ func (m *Mark) valid(nodes int) bool {
 			return false
 		}
 	}
-	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.ReadsTo >= 0 &&
+	return m.Renders >= 0 && m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.ReadsTo >= 0 &&
 		CheckIncarnation(m.Incarnation) == nil
 }
 

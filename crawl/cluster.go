@@ -115,8 +115,9 @@ func (c *crawler) wireNode() {
 		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, Divide: c.limits.Divide,
 		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
 		Done: c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
-		Look:   c.figures.Snapshot,
-		Orders: c.operator.Orders, TakeOrder: c.operator.TakeOrder})
+		Renders: c.render.Waiting,
+		Look:    c.figures.Snapshot,
+		Orders:  c.operator.Orders, TakeOrder: c.operator.TakeOrder})
 	c.leases.Wire(node.LeaseOthers{Opened: c.dispatcher.Wake,
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)

@@ -287,3 +287,54 @@ func TestRenderClusterGive(t *testing.T) {
 		}
 	})
 }
+
+// deafToPages is an engine whose node answers no requests of pages, as one that hangs or is of an earlier version.
+type deafToPages struct{ cluster.Transport }
+
+// Answer is that of cluster.Transport.
+func (d deafToPages) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+	if kind == room.AskKind {
+		return func() {}, nil
+	}
+	return d.Transport.Answer(kind, f)
+}
+
+// TestRenderClusterDeaf: a node that does not answer fails the requests of pages, after a time. The pages are rendered
+// without, and their records say so.
+func TestRenderClusterDeaf(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newSharedWeb()
+		c := w.cluster(t, 2, mem.Faults{Delay: 20 * time.Millisecond})
+		defer c.close()
+		c.options[1].Cluster.Transport = deafToPages{c.engines[1]}
+		longest := time.Duration(0)
+		own := c.options[0].Render
+		own.Tabs, own.Dial = 1, func(context.Context, string) (room.Browser, error) {
+			return testworld.NewBrowser(func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+				began := time.Now()
+				defer func() { longest = max(longest, time.Since(began)) }()
+				return w.script(ctx, p, f)
+			}), nil
+		}
+		results := c.run(t.Context())
+		for node, lacks := range []bool{true, false} {
+			o, pages := &c.options[node], 0
+			testworld.EachRecord(t, o.Disk.FS, o.Disk.Dirs, func(r *warc.Record) {
+				if r.Type() != "resource" {
+					return
+				}
+				pages++
+				if got := r.Get("WARC-Truncated"); (got == "unspecified") != lacks || got != "" && !lacks {
+					t.Errorf("node %d: %s is truncated by %q", node, r.Get("WARC-Target-URI"), got)
+				}
+			})
+			n := results[node].Snapshot.Count(state.CountRenderUnanswered)
+			if pages == 0 || (n > 0) != lacks || !lacks && n != 0 {
+				t.Errorf("node %d: %d rendered pages, %d requests without an answer", node, pages, n)
+			}
+		}
+		if longest < 2*time.Minute || longest > 6*time.Minute {
+			t.Errorf("a page took %v", longest)
+		}
+	})
+}

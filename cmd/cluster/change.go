@@ -482,27 +482,35 @@ func (c *changer) check(node int) error {
 	return nil
 }
 
-// emptied waits until the other nodes have all records of a node that leaves, and it has theirs.
+// emptied waits until the other nodes have all records of a node that leaves, and it has theirs, and has rendered its
+// pages.
 func (c *changer) emptied(ctx context.Context, node int) error {
-	return c.await(ctx, func() (string, error) {
-		marks, err := c.marks(ctx)
-		if err != nil {
-			return "", err
+	return c.await(ctx, func() (string, error) { return c.holds(ctx, node) })
+}
+
+// holds returns what a node that leaves still waits for; "" for nothing.
+func (c *changer) holds(ctx context.Context, node int) (string, error) {
+	marks, err := c.marks(ctx)
+	if err != nil {
+		return "", err
+	}
+	if marks[node] != nil && marks[node].Renders > 0 {
+		return fmt.Sprintf("for %s of node %d, which its browser renders first",
+			human.Counted(marks[node].Renders, "page", "pages"), node), nil
+	}
+	left := int64(0)
+	for _, other := range c.members(node) {
+		if marks[other] == nil || marks[node] == nil {
+			left++
+			continue
 		}
-		left := int64(0)
-		for _, other := range c.members(node) {
-			if marks[other] == nil || marks[node] == nil {
-				left++
-				continue
-			}
-			left += marks[node].Out[other] - marks[other].Taken[node].Totals.Records()
-			left += marks[other].Out[node] - marks[node].Taken[other].Totals.Records()
-		}
-		if left == 0 {
-			return "", nil
-		}
-		return fmt.Sprintf("for %s from or to node %d", human.Counted(left, "record", "records"), node), nil
-	})
+		left += marks[node].Out[other] - marks[other].Taken[node].Totals.Records()
+		left += marks[other].Out[node] - marks[node].Taken[other].Totals.Records()
+	}
+	if left == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("for %s from or to node %d", human.Counted(left, "record", "records"), node), nil
 }
 
 // marks reads the marks of all nodes; nil for one without, or of another table.

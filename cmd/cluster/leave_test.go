@@ -26,3 +26,32 @@ func TestLeaveWithBroker(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaveRenders: a node leaves once its browser has rendered the pages that waited for it. They stay with the node
+// when its slots move.
+func TestLeaveRenders(t *testing.T) {
+	r := newStatusRig(t)
+	f, err := read(r.name)
+	must(t, err)
+	c := &changer{e: r.e, table: f.Table}
+	n := f.Table.Nodes()
+	for _, renders := range []int64{2, 0} {
+		for node := range n {
+			m := cluster.Mark{Node: node, Table: f.Table.Sum(), Taken: make([]cluster.Taken, n), Out: make([]int64, n),
+				Gone: make([]uint64, n), ResendRequests: make([]uint64, n)}
+			if node == 1 {
+				m.Renders = renders
+			}
+			data, err := m.Encode()
+			must(t, err)
+			if _, err := r.e.Put(t.Context(), cluster.BucketCrawl, cluster.MarkKey(node), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		why, err := c.holds(t.Context(), 1)
+		if want := map[int64]string{2: "for 2 pages of node 1, which its browser renders first"}[renders]; why != want ||
+			err != nil {
+			t.Errorf("%d pages wait: %q, %v", renders, why, err)
+		}
+	}
+}

@@ -110,7 +110,7 @@ func (s *marks) note(gen uint64, pages int64, m *Moment) {
 	table := s.opt.Table
 	mark := &cluster.Mark{Node: s.opt.Node, Incarnation: m.intake.Incarnation, Checkpoint: gen, Table: table.Sum(),
 		Moves: table.Moves(), ReadsTo: s.opt.reads(), Idle: m.idle, Round: m.intake.Round,
-		Pages: pages, Full: m.full, Taken: m.intake.Taken, Out: m.outs,
+		Pages: pages, Renders: m.renders, Full: m.full, Taken: m.intake.Taken, Out: m.outs,
 		Gone: m.gone, Abandoned: s.gone.nodes()}
 	s.mu.Lock()
 	s.mark, s.marked, s.markedConn = mark, *m.intake, m.reading

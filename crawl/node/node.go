@@ -70,6 +70,7 @@ type Others struct {
 	// says that others follow.
 	Orders    func() []*cluster.Order
 	TakeOrder func(ctx context.Context, o *cluster.Order, later bool) error
+	Renders   func() int64 // pages that wait for the browser, or are with it
 	// WalkHosts returns the number of hosts to which walkers of a random walk may jump.
 	WalkHosts func() int
 }
@@ -83,7 +84,8 @@ type Moment struct {
 	full    int64    // the limit of pages that all nodes together have reached
 	arrival arrival
 	leaving *state.Leaving
-	idle    bool // the node has nothing left to do but to wait for others
+	renders int64 // pages that wait for the browser
+	idle    bool  // the node has nothing left to do but to wait for others
 }
 
 // New returns a node. Wire gives it the stages that it calls, Open the state of a manifest.
@@ -183,7 +185,7 @@ func (n *Node) Open(m *state.Manifest, links *admit.Policy) error {
 	n.marks.began = m.Gen
 	if in != nil {
 		n.marks.note(m.Gen, m.Accounts.Counters[state.CountPages], &Moment{intake: in, outs: n.outs.counts(),
-			gone: n.outs.goneNumbers(), full: m.Full})
+			gone: n.outs.goneNumbers(), full: m.Full, renders: n.others.Renders() + min(1, m.Renders.Len)})
 	}
 	return nil
 }
@@ -303,7 +305,7 @@ func (n *Node) Freeze() *Moment {
 		return nil
 	}
 	m := &Moment{arrival: n.tables.arriving(), leaving: n.leaving.freeze(), outs: n.outs.counts(),
-		gone: n.outs.goneNumbers(), full: n.shares.full.Load()}
+		gone: n.outs.goneNumbers(), full: n.shares.full.Load(), renders: n.others.Renders()}
 	m.idle = n.others.Done() && !n.outs.passing() || n.end.quiet()
 	m.intake, m.reading = n.intake.freeze()
 	return m

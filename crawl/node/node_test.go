@@ -38,10 +38,11 @@ func openNode(t *testing.T, m *state.Manifest) (n *Node, edges *int) {
 	n = New(account.New(log, nil, nil), saved, Options{Log: log, Node: 1, Table: table, Crawl: 7,
 		Transport: mem.New(mem.Options{}).Transport(1)}, nil, nil)
 	edges = new(int)
-	n.Wire(Others{GoOn: func() {}, TakeLinks: func(in *admit.Inlet, _ *account.Tx) error {
-		*edges += len(in.Edges)
-		return nil
-	}})
+	n.Wire(Others{GoOn: func() {}, Renders: func() int64 { return 0 },
+		TakeLinks: func(in *admit.Inlet, _ *account.Tx) error {
+			*edges += len(in.Edges)
+			return nil
+		}})
 	must(t, n.Open(m, &admit.Policy{Table: table, Node: 1, Hasher: saved.Hasher}))
 	return n, edges
 }

@@ -154,6 +154,12 @@ func (r *Stage) Restore(m *state.Manifest) error {
 
 func (r *Stage) busy() int { r.mu.Lock(); defer r.mu.Unlock(); return len(r.underWay) }
 
+// Waiting returns the number of pages that wait for the browser, or are with it.
+func (r *Stage) Waiting() int64 {
+	n, _ := r.Queue.Len()
+	return n + int64(r.busy())
+}
+
 // Pending reports whether pages wait for the browser, in a crawl that has nothing else to do.
 func (r *Stage) Pending() bool {
 	if r.opt.Browser == nil {
@@ -363,11 +369,11 @@ func (r *Stage) Show(s *snapshot.Snapshot) {
 	if r.opt.Browser == nil {
 		return
 	}
-	n, _ := r.Queue.Len()
+	n := r.Waiting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Browser = r.gone
-	s.Browser.Waiting = n + int64(len(r.underWay))
+	s.Browser.Waiting = n
 }
 
 // giveUp ends the tasks in the queue without rendering, if for Patience the browser has been gone and
