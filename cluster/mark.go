@@ -141,8 +141,8 @@ func (m *Mark) valid(nodes int) bool {
 			return false
 		}
 	}
-	return m.Renders >= 0 && m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.ReadsTo >= 0 &&
-		CheckIncarnation(m.Incarnation) == nil
+	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.ReadsTo >= 0 &&
+		m.Renders >= 0 && CheckIncarnation(m.Incarnation) == nil
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none). It is over if a node

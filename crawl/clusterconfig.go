@@ -83,7 +83,8 @@ func (c *crawler) configLines() ([]string, error) {
 	}
 	if o.Render != nil {
 		t.files("pages to render", o.Render.Rules...)
-		t.add("limits of rendered pages", []int64{int64(o.Render.Requests), int64(o.Render.Resources), o.Render.PageBytes})
+		t.add("limits of rendered pages",
+			[]int64{int64(o.Render.Requests), int64(o.Render.Resources), o.Render.PageBytes})
 	}
 	t.add("networks and ports", o.Network.Flags)
 	t.add("depth", o.Limits.MaxDepth)

@@ -70,7 +70,8 @@ func (w *sharedWeb) script(ctx context.Context, p *render.Page, f render.Fetcher
 	_, page, _ := strings.Cut(p.URL, "//")
 	for i := range sharedHosts {
 		host := fmt.Sprintf("http://h%d.test", i)
-		for _, url := range []string{host + "/app.js", host + "/data?" + page, host + "/secret", "http://inside.test/x"} {
+		for _, url := range []string{host + "/app.js", host + "/data?" + page, host + "/secret",
+			"http://inside.test/x"} {
 			resp, err := f.Fetch(ctx, url)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -180,10 +181,10 @@ func TestRenderCluster(t *testing.T) {
 		}
 		for i := range sharedHosts {
 			host := fmt.Sprintf("h%d.test", i)
-			if made, images, app := w.Got(host, "/made"), w.Got("", "/"+host+"-r1.png"), w.Got(host, "/app.js"); len(made) !=
-				1 || len(images) != 1 || len(app) > 2*3 {
-				t.Errorf("%s: %d requests for /made, %d for an image, %d for a script", host, len(made), len(images),
-					len(app))
+			made, images := len(w.Got(host, "/made")), len(w.Got("", "/"+host+"-r1.png"))
+			// Two tabs of each node may ask for the script at once.
+			if app := len(w.Got(host, "/app.js")); made != 1 || images != 1 || app < 1 || app > 2*3 {
+				t.Errorf("%s: %d requests for /made, %d for an image, %d for a script", host, made, images, app)
 			}
 		}
 		for what, n := range w.got {
@@ -202,6 +203,7 @@ func TestRenderCluster(t *testing.T) {
 				t.Errorf("%d requests without an answer", n)
 			}
 		}
+		t.Logf("%d answers of other nodes, %d requests", asked, requests)
 		if asked < 50 || asked > requests || refused != 2*2*sharedHosts*sharedHosts {
 			t.Errorf("%d answers of other nodes, %d requests, %d refused", asked, requests, refused)
 		}
@@ -310,7 +312,8 @@ func TestRenderClusterDeaf(t *testing.T) {
 		longest := time.Duration(0)
 		own := c.options[0].Render
 		own.Tabs, own.Dial = 1, func(context.Context, string) (room.Browser, error) {
-			return testworld.NewBrowser(func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+			return testworld.NewBrowser(func(ctx context.Context, p *render.Page,
+				f render.Fetcher) (*render.Result, error) {
 				began := time.Now()
 				defer func() { longest = max(longest, time.Since(began)) }()
 				return w.script(ctx, p, f)

@@ -108,7 +108,8 @@ var partOfStage = map[string]crawlStage{
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler,
 	"slots": stageCrawler, "slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler,
 	"names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,
-	"render": stageStore, "renderasks": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore,
+	"render": stageStore, "renderasks": stageStore, "supporters": stageStarBeast, "extract": stageStore,
+	"upload": stageStore,
 	"walk": stageCrawler, "watchlist": stageCrawler, "backup": stageStore,
 }
 

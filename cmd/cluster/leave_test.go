@@ -49,8 +49,8 @@ func TestLeaveRenders(t *testing.T) {
 			}
 		}
 		why, err := c.holds(t.Context(), 1)
-		if want := map[int64]string{2: "for 2 pages of node 1, which its browser renders first"}[renders]; why != want ||
-			err != nil {
+		want := map[int64]string{2: "for 2 pages of node 1, which its browser renders first"}[renders]
+		if why != want || err != nil {
 			t.Errorf("%d pages wait: %q, %v", renders, why, err)
 		}
 	}

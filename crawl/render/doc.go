@@ -10,12 +10,13 @@
 // The crawl waits for the browser only at its end: with nothing else to do, it waits until no page is left, or until
 // the browser has been gone for Patience.
 //
-// The requests of a page are those of the crawl: they keep to robots.txt, delays, back-offs, blacklist and ports.
+// The requests of a page are those of the crawl: they keep to robots.txt, delays, back-offs, blacklist and ports. In a
+// cluster the owner of a host makes the requests to it, for the pages of all nodes.
 //
 // # Concurrency
 //
 // A Stage is safe for concurrent use after Open. Run starts a goroutine for each page in the browser, and one for each
-// connection to it.
+// connection to it. Answer, in a cluster, has at most askPlaces requests of other nodes under way.
 //
 // # Memory and disk
 //
@@ -26,6 +27,6 @@
 // # Files
 //
 // options.go: options and the stages above; render.go: the queue, the goroutines, the end of a page;
-// fetch.go: the requests of pages; parts.go: what the replay of a page needs; cache.go: answers that several pages of
-// a site ask for.
+// fetch.go: the requests of pages; ask.go, answer.go: those to hosts of other nodes; parts.go: what the replay of a page
+// needs; cache.go: answers that several pages of a site ask for.
 package render

@@ -63,7 +63,8 @@ const (
 // whatever becomes of its rendering.
 //
 // Producer: the page workers (Add). Consumer: its goroutine "render", which starts a goroutine for each page, at most
-// BrowserOptions.Tabs. The requests of pages go through fetchFor (fetch.go).
+// BrowserOptions.Tabs. The requests of pages go through fetchFor (fetch.go). In a cluster the goroutine "renderasks"
+// takes the requests of other nodes.
 type Stage struct {
 	run    *account.Run
 	saved  *state.Saved

@@ -19,7 +19,7 @@
 // (state.Accounts.Moved), at both ends. Requests for robots.txt of moved origins are dropped; the new node makes them.
 //
 // Run first refuses crawls that it cannot move: with enqueued URLs, pages that wait for the store of
-// contents or the browser, or settings of hosts and PLDs by the operator at a node that gives slots.
+// contents, or settings of hosts and PLDs by the operator at a node that gives slots.
 //
 // Protocol: each node gets its new files and a journal, state/MOVE, with which it does not start. Then the
 // next file of the cluster, FILE.next, is made durable: from here on the move is committed. The nodes are
