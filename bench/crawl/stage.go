@@ -110,7 +110,7 @@ var partOfStage = map[string]crawlStage{
 	"names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,
 	"render": stageStore, "renderasks": stageStore, "supporters": stageStarBeast, "extract": stageStore,
 	"upload": stageStore,
-	"walk": stageCrawler, "watchlist": stageCrawler, "backup": stageStore,
+	"walk":   stageCrawler, "watchlist": stageCrawler, "backup": stageStore,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.

@@ -27,6 +27,6 @@
 // # Files
 //
 // options.go: options and the stages above; render.go: the queue, the goroutines, the end of a page;
-// fetch.go: the requests of pages; ask.go, answer.go: those to hosts of other nodes; parts.go: what the replay of a page
-// needs; cache.go: answers that several pages of a site ask for.
+// fetch.go: the requests of pages; ask.go, answer.go: those to hosts of other nodes; parts.go: what the replay of a
+// page needs; cache.go: answers that several pages of a site ask for.
 package render
