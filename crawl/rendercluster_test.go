@@ -257,7 +257,7 @@ func TestRenderClusterGive(t *testing.T) {
 			return before.Owner(hasher.PLDKey(weburl.Split([]byte(url)).Host)) == 0
 		})
 		slot := weburl.Slot(hasher.PLDKey(fmt.Appendf(nil, "h%d.test", gone)))
-		next, err := before.Give(0, map[int]int{slot: 1})
+		next, err := before.Give(map[int]int{slot: 1})
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
