@@ -20,6 +20,7 @@ const (
 	MovedKeys   MovedKind = 'k' // keys of URLs that the giver knows
 	MovedURL    MovedKind = 'u' // a URL that waits: 1 if it had a queue before, else 0; then its weburl.Record
 	MovedVisit  MovedKind = 'v' // the weburl.Record of a URL that waits for its next visit; from VisitVersion on
+	MovedOrder  MovedKind = 'o' // an enqueued URL that was fetched, as package state writes it; from VisitVersion on
 	MovedLink   MovedKind = 'x' // a weburl.Record of a link that the giver has not checked
 	MovedEdges  MovedKind = 'e' // links between PLDs: pairs of keys, each 16 bytes
 	MovedPLD    MovedKind = 'd' // key and star record of a PLD, without in-degree and ledger
@@ -32,7 +33,7 @@ const (
 	MovedEnd    MovedKind = 'z' // number of the change (8 bytes), 1 if all seeds were read (1 byte), MovedSums
 )
 
-const movedKinds = "bkuvxednrhtwlz"
+const movedKinds = "bkuvoxednrhtwlz"
 
 func (k MovedKind) valid() bool {
 	for i := range len(movedKinds) {
@@ -45,7 +46,7 @@ func (k MovedKind) valid() bool {
 
 // version returns the first version with a kind.
 func (k MovedKind) version() int {
-	if k == MovedVisit {
+	if k == MovedVisit || k == MovedOrder {
 		return VisitVersion
 	}
 	return MovedVersion

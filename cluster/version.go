@@ -20,7 +20,7 @@ const (
 	WalkerVersion = 4
 	// GiversVersion is the first version with several givers in one change of the table.
 	GiversVersion = 5
-	// VisitVersion is the first version with MovedVisit.
+	// VisitVersion is the first version with MovedVisit and MovedOrder.
 	VisitVersion = 5
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9

@@ -53,6 +53,8 @@ func (c *crawler) arrive(p *admit.MovedPart, tx *account.Tx) error {
 		}
 		tx.Arrive(c.Hasher.URLKey(rec.URL), state.PlaceStar)
 		return c.deferrals.ArriveVisit(tx, &rec, state.PlaceStar)
+	case cluster.MovedOrder:
+		return c.orders.Arrive(data)
 	case cluster.MovedLink:
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {

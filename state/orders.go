@@ -79,18 +79,27 @@ var ErrOrder = errors.New("crawl: damaged order of an enqueued URL")
 // EachOrder calls f for each order of a checkpoint's tail. Visits are a part of data.
 func EachOrder(data []byte, f func(o *Order) error) error {
 	return EachRecord("enqueued URLs", data, func(rec []byte) error {
-		if len(rec) < orderBytes || rec[orderBytes-1]&^orderBits != 0 {
-			return fmt.Errorf("%w: % x", ErrOrder, rec[:min(len(rec), orderBytes)])
+		o, err := DecodeOrder(rec)
+		if err != nil {
+			return err
 		}
-		bits, visits, deadline := rec[orderBytes-1], rec[orderBytes:], int64(0)
-		if bits&orderWatched != 0 {
-			if len(visits) < 8 {
-				return fmt.Errorf("%w: no deadline", ErrOrder)
-			}
-			deadline, visits = int64(binary.LittleEndian.Uint64(visits)), visits[8:]
-		}
-		return f(&Order{Key: binary.LittleEndian.Uint64(rec), Host: binary.LittleEndian.Uint64(rec[8:]),
-			Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0,
-			Urgent: bits&orderUrgent != 0, Deadline: deadline, Visits: visits})
+		return f(o)
 	})
+}
+
+// DecodeOrder is the inverse of AppendOrder. Visits are a part of rec.
+func DecodeOrder(rec []byte) (*Order, error) {
+	if len(rec) < orderBytes || rec[orderBytes-1]&^orderBits != 0 {
+		return nil, fmt.Errorf("%w: % x", ErrOrder, rec[:min(len(rec), orderBytes)])
+	}
+	bits, visits, deadline := rec[orderBytes-1], rec[orderBytes:], int64(0)
+	if bits&orderWatched != 0 {
+		if len(visits) < 8 {
+			return nil, fmt.Errorf("%w: no deadline", ErrOrder)
+		}
+		deadline, visits = int64(binary.LittleEndian.Uint64(visits)), visits[8:]
+	}
+	return &Order{Key: binary.LittleEndian.Uint64(rec), Host: binary.LittleEndian.Uint64(rec[8:]),
+		Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0,
+		Urgent: bits&orderUrgent != 0, Deadline: deadline, Visits: visits}, nil
 }

@@ -409,7 +409,8 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table
 	if len(givers) > 1 {
 		needs = cluster.GiversVersion
 	}
-	if t.opt.Visits || t.run.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
+	if t.opt.Visits || t.run.Accounts.DeferredFor(state.ReasonRevisit) > 0 ||
+		t.run.Accounts.Counter(state.CountEnqueued) > 0 {
 		needs = max(needs, cluster.VisitVersion)
 	}
 	t.mu.Lock()

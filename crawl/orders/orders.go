@@ -36,6 +36,7 @@
 package orders
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -329,6 +330,24 @@ func (o *Table) Ahead(host uint64) (n int) {
 		}
 	}
 	return n
+}
+
+// Arrive adds the order of a URL of a slot that moves here, by its coding (state.AppendOrder). It has been fetched. An
+// order that was begun here is newer.
+func (o *Table) Arrive(coded []byte) error {
+	saved, err := state.DecodeOrder(coded)
+	if err != nil || !saved.Done {
+		return errors.Join(state.ErrOrder, err)
+	}
+	x := *saved
+	x.Visits = slices.Clone(x.Visits)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byKey[x.Key] == nil {
+		o.ended = append(o.ended, &x)
+		o.add(&x)
+	}
+	return nil
 }
 
 // Freeze copies the table.

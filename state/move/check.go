@@ -94,6 +94,10 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}
+	waiting, err := n.waitingOrders()
+	if err != nil {
+		return err
+	}
 	switch {
 	case quarantine != nil && quarantine.Records > 0:
 		return refuse("%s in its quarantine: start a version that reads them, and stop it",
@@ -104,8 +108,8 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 		return refuse("its crawl is over")
 	case m.Frozen.Walk || stars == nil || stars.Support != nil:
 		return refuse("slots of random walks and of crawls with --budget supporters cannot move")
-	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
-		return refuse("slots of crawls with enqueued URLs cannot move")
+	case a.Orders.N > 0 || waiting > 0:
+		return refuse("enqueued URLs wait: start the node until they have been fetched")
 	case a.Places[state.PlaceContent].N > 0:
 		return refuse("%s in the store of contents: start the node and stop it again",
 			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
@@ -116,6 +120,21 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 		return nil
 	}
 	return n.checkChanges(refuse)
+}
+
+// waitingOrders counts the enqueued URLs that wait to be fetched.
+func (n *node) waitingOrders() (waiting int, err error) {
+	data, err := disk.ReadTail(n.saved.Set, n.m.Orders)
+	if err != nil {
+		return 0, err
+	}
+	err = state.EachOrder(data, func(o *state.Order) error {
+		if !o.Done {
+			waiting++
+		}
+		return nil
+	})
+	return waiting, err
 }
 
 // checkChanges refuses a node that gives slots while it alone has settings of the operator.

@@ -258,6 +258,11 @@ func (g *giver) giveTails(n *node) error {
 				return err
 			}
 		}
+		for _, order := range to.orders {
+			if err := to.remote.moved(cluster.MovedOrder, order); err != nil {
+				return err
+			}
+		}
 		for ; len(to.health) > 0; to.health = to.health[min(len(to.health), healthAtOnce):] {
 			part := to.health[:min(len(to.health), healthAtOnce)]
 			if err := to.remote.moved(cluster.MovedHealth, health.DumpHosts(part)); err != nil {

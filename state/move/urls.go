@@ -49,6 +49,17 @@ func (m *mover) tails(n *node) error {
 	}); err != nil {
 		return err
 	}
+	orders, err := disk.ReadTail(set, n.m.Orders)
+	if err != nil {
+		return err
+	}
+	if err := state.EachOrder(orders, func(o *state.Order) error {
+		to := m.owner(o.Key)
+		to.orders = append(to.orders, state.AppendOrder(nil, o))
+		return nil
+	}); err != nil {
+		return err
+	}
 	delays, err := disk.ReadTail(set, n.m.Delays)
 	if err != nil {
 		return err
@@ -416,7 +427,7 @@ func (m *mover) inRAM(n *node) error {
 		at   *disk.Ref
 		data []byte
 	}{{&next.Hosts, health.DumpHosts(n.health)}, {&next.Delays, n.delays}, {&next.Traps, n.traps},
-		{&next.Loads, n.counted.Append(nil)}} {
+		{&next.Loads, n.counted.Append(nil)}, {&next.Orders, state.DumpRecords(n.orders)}} {
 		if *s.at, err = tails.Write(0, s.data); err != nil {
 			return err
 		}
