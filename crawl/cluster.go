@@ -170,11 +170,6 @@ func (c *crawler) openNode(m *state.Manifest) error {
 	of := *c.opt.Cluster // the caller's
 	of.Abandoned = c.node.Abandoned()
 	c.opt.Cluster = &of
-	if c.budgets.BySupporters() {
-		return fmt.Errorf(
-			"crawl: --budget supporters needs the links of all PLDs, but a node of a cluster has only its own: %w",
-			state.ErrIncompatible)
-	}
 	return nil
 }
 

@@ -103,6 +103,9 @@ func (c *crawler) configLines() ([]string, error) {
 	t.add("pages of a host", o.Health.MaxPagesPerHost)
 	t.add("pages of a PLD", o.Admission.MaxPagesPerPLD)
 	t.add("budget", []any{o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.TrapScore})
+	if o.Budgets.Trusted != "" {
+		t.files("trusted PLDs", o.Budgets.Trusted)
+	}
 	t.add("visits again", o.Recrawl)
 	if o.walks() {
 		w := o.walkOptions(0)

@@ -130,7 +130,7 @@ func (c *crawler) wire() {
 		Earlier: c.deferrals.Earlier, LogSeed: c.output.LogSeed})
 	c.budgets.Wire(budgets.Others{Heaps: func() budgets.Heaps { return c.polite }, Operator: c.operator,
 		Deferrals: c.deferrals, Leaving: c.node, Hungry: c.dispatcher.Hungry, UnderWay: c.requests.UnderWay,
-		Checkpointed: c.checkpointer.Latest})
+		Checkpointed: c.checkpointer.Latest, Cluster: c.node})
 	c.deferrals.Wire(deferred.Others{Budgets: c.budgets, SendLinks: c.seen.SendLinks, Quiet: c.node.Quiet,
 		OrderEnds: func(tx *account.Tx) { tx.Wake(c.watched.wake) }})
 	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay,

@@ -290,7 +290,8 @@ func (s *Star) Fetched(pld uint64, pages, bytes int64) error {
 	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
 }
 
-// Arrive adds the counts of a PLD that comes from another Star, by its record. Its in-degree comes with its edges.
+// Arrive adds the counts and the Support of a PLD that comes from another Star, by its record. Its in-degree comes with
+// its edges.
 // It starts with an empty ledger. The error means that the bytes are not a record.
 func (s *Star) Arrive(pld uint64, record []byte) error {
 	if len(record) < RecordBytes {
@@ -304,7 +305,11 @@ func (s *Star) Arrive(pld uint64, record []byte) error {
 		value = binary.LittleEndian.AppendUint32(value, n)
 	}
 	value = binary.LittleEndian.AppendUint64(value, p.Bytes)
-	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
+	if err := s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}}); err != nil ||
+		!p.Support.Known() {
+		return err
+	}
+	return s.SetSupport([]SupportUpdate{{pld, p.Support}})
 }
 
 func (s *Star) beginRound() {

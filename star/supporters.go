@@ -56,8 +56,10 @@ const (
 	roughSteps = 4
 	// sortersAtOnce is the number of sorters that are in use at once.
 	sortersAtOnce = 5
+	// knownRAM is the RAM for sorting the PLDs of several nodes.
+	knownRAM = 4 << 20
 	// LeastSupportRAM is the least RAM of a computation, in bytes.
-	LeastSupportRAM = sortersAtOnce * 4 << 20
+	LeastSupportRAM = sortersAtOnce*4<<20 + knownRAM
 )
 
 // SupportBytesPerEdge is the disk space for each edge that a computation takes at most at one time, in bytes: the edges
@@ -84,13 +86,17 @@ type SupportOptions struct {
 	Trusted []uint64
 	// Update takes the Supports that differ from those of the state, some hundred a call, by ascending key.
 	Update func([]SupportUpdate) error
+	// Whole makes the computation one for all nodes of a cluster (supportparts.go): State is that of one of them,
+	// Others are the other ones, and Update takes the Supports of all PLDs that any of them knows.
+	Whole  bool
+	Others []SupportPart
 }
 
 // SupportRanks is the result of a computation.
 type SupportRanks struct {
 	SupportState
-	Codes   []uint32 // the Ranks+1 largest Supports, descending
-	Updates int64    // Supports that have changed
+	Codes   []uint32 // the Ranks+1 largest Supports, descending; none with SupportOptions.Whole
+	Updates int64    // calls of Update have had so many Supports
 }
 
 // ErrNoSeeds means that no PLD of a seed is known, as in crawls of earlier releases.
@@ -113,8 +119,11 @@ type supportSum struct {
 	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64),
 	// trust of PLD and trust (float64). Numbers are big-endian.
 	edges, totals, trust *extsort.Sorter
-	sorters              int
-	calls                int
+	// known has the keys of the PLDs of all nodes, with Whole.
+	known   *extsort.Sorter
+	batch   []SupportUpdate // for the next call of Update
+	sorters int
+	calls   int
 }
 
 // ComputeSupport computes the Support of all PLDs in a state. It changes no file but those for sorting, which it
@@ -125,13 +134,8 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if err := opt.State.check(); err != nil {
 		return nil, fmt.Errorf("star: supporters of %s: %w", opt.Name, err)
 	}
-	if err := c.findSeeds(); errors.Is(err, ErrNoSeeds) || errors.Is(err, ErrNoTrusted) {
-		return nil, err
-	} else if err != nil {
-		return nil, fmt.Errorf("star: supporters of %s: %w", opt.Name, err)
-	}
 	defer func() {
-		for _, s := range []*extsort.Sorter{c.edges, c.totals, c.trust} {
+		for _, s := range []*extsort.Sorter{c.edges, c.totals, c.trust, c.known} {
 			if s != nil {
 				err = errors.Join(err, s.Close())
 			}
@@ -144,6 +148,11 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	r := &SupportRanks{}
 	if r.Edges, err = c.sortEdges(); err != nil {
 		return nil, err
+	}
+	if err := c.findSeeds(); errors.Is(err, ErrNoSeeds) || errors.Is(err, ErrNoTrusted) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("star: supporters of %s: %w", opt.Name, err)
 	}
 	if err := c.shareOut(); err != nil {
 		return nil, err
@@ -170,12 +179,12 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 // findSeeds fills seeds. Trust of unknown PLDs would only dilute that of the others.
 func (c *supportSum) findSeeds() (err error) {
 	if len(c.Trusted) == 0 {
-		if c.seeds, err = seedsOf(c.Set, c.State); err == nil && len(c.seeds) == 0 {
+		if c.seeds, err = c.allSeeds(); err == nil && len(c.seeds) == 0 {
 			err = ErrNoSeeds
 		}
 		return err
 	}
-	err = WalkPLDs(c.Set, c.Name, c.State, func(pld uint64, _ PLD) error {
+	err = c.eachPLD(func(pld uint64) error {
 		if _, is := slices.BinarySearch(c.Trusted, pld); is {
 			c.seeds = append(c.seeds, pld)
 		}
@@ -189,15 +198,19 @@ func (c *supportSum) findSeeds() (err error) {
 }
 
 func (c *supportSum) sorter() *extsort.Sorter {
+	return c.sorterOf((c.RAMBytes - knownRAM) / sortersAtOnce)
+}
+
+func (c *supportSum) sorterOf(ram int64) *extsort.Sorter {
 	c.sorters++
-	return extsort.New(extsort.Options{FS: c.FS, Dir: c.sorterDir(c.sorters), RAMBytes: c.RAMBytes / sortersAtOnce})
+	return extsort.New(extsort.Options{FS: c.FS, Dir: c.sorterDir(c.sorters), RAMBytes: ram})
 }
 
 func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c.Dir, n) }
 
-// mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes,
+// mostSorters is the number of sorters of a computation: of PLDs, of edges, totals and trust for each round, of votes,
 // of edges by target and supporters, and two for each step.
-const mostSorters = 2*(mostDepth+1+roughSteps+3*mostDepth+3) + 13
+const mostSorters = 2*(mostDepth+1+roughSteps+3*mostDepth+3) + 14
 
 // clear removes the files of a killed process.
 func (c *supportSum) clear() error {
@@ -230,8 +243,11 @@ func (c *supportSum) alive() error {
 func (c *supportSum) sortEdges() (n int64, err error) {
 	all := c.sorter()
 	defer func() { err = errors.Join(err, all.Close()) }()
+	if c.Whole {
+		c.known = c.sorterOf(knownRAM)
+	}
 	var rec []byte
-	if err := WalkEdges(c.Set, c.Name, c.State, func(e Edge) error {
+	if err := c.eachEdge(func(e Edge) error {
 		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], e.From), e.To)
 		return errors.Join(all.Add(rec), c.alive())
 	}); err != nil {
@@ -242,7 +258,7 @@ func (c *supportSum) sortEdges() (n int64, err error) {
 	}
 	// Edges that wait for a merge may repeat others.
 	c.edges = c.sorter()
-	var last [16]byte
+	var last []byte
 	for {
 		edge, err := all.Next()
 		if err != nil {
@@ -251,13 +267,24 @@ func (c *supportSum) sortEdges() (n int64, err error) {
 		if edge == nil {
 			break
 		}
-		if n > 0 && string(edge) == string(last[:]) {
+		if string(edge) == string(last) {
 			continue
 		}
-		copy(last[:], edge)
+		last = append(last[:0], edge...)
+		if string(edge[:8]) == string(edge[8:]) { // only with Whole
+			if err := c.known.Add(edge[:8]); err != nil {
+				return 0, err
+			}
+			continue
+		}
 		n++
 		rec = binary.BigEndian.AppendUint32(append(rec[:0], edge...), math.Float32bits(1))
 		if err := errors.Join(c.edges.Add(rec), c.alive()); err != nil {
+			return 0, err
+		}
+	}
+	if c.known != nil {
+		if err := c.known.Sort(); err != nil {
 			return 0, err
 		}
 	}
@@ -502,66 +529,6 @@ func (c *supportSum) holders(share float64) (least float64, plds int64, err erro
 		plds += counts[i]
 	}
 	return math.Exp2(-float64(i+1) / steps), plds, nil
-}
-
-// updatesAtOnce is the number of Supports in one call of Update.
-const updatesAtOnce = 256
-
-// finish adds up the supporters and compares them with the records.
-func (c *supportSum) finish(r *SupportRanks) (err error) {
-	sums, _, err := c.spread(func(trust, _ float64) float64 { return c.standing(trust) })
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, sums.Close()) }()
-	trust, supporters := newSorted(c.trust), newSorted(sums)
-	if err := errors.Join(trust.begin(), supporters.begin()); err != nil {
-		return err
-	}
-	counts := make([]uint32, math.MaxUint16+1)
-	var batch []SupportUpdate
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		r.Updates += int64(len(batch))
-		err := c.Update(batch)
-		batch = batch[:0]
-		return err
-	}
-	if err := WalkPLDs(c.Set, c.Name, c.State, func(pld uint64, p PLD) error {
-		r.PLDs++
-		t, err := trust.at(pld)
-		if err != nil {
-			return err
-		}
-		s, err := supporters.sum(pld)
-		if err != nil {
-			return err
-		}
-		code := newSupport(c.standing(t), s)
-		if code.near(p.Support) {
-			code = p.Support
-		} else {
-			batch = append(batch, SupportUpdate{pld, code})
-		}
-		if counts[code] < math.MaxUint32 {
-			counts[code]++
-		}
-		if len(batch) == updatesAtOnce {
-			return flush()
-		}
-		return c.alive()
-	}); err != nil {
-		return err
-	}
-	r.Codes = []uint32{}
-	for code, n := range slices.Backward(counts) {
-		for ; n > 0 && code >= standingCode && len(r.Codes) <= c.Ranks; n-- {
-			r.Codes = append(r.Codes, uint32(code))
-		}
-	}
-	return flush()
 }
 
 // supportTuples returns the update tuples of Supports. values has room for 3 bytes each.

@@ -179,10 +179,14 @@ func (p *planned) write(w io.Writer) error {
 	}
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
+	of := ""
+	if p.Nodes != nil {
+		of = " of the first node"
+	}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
 	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", human.Rough(p.MostPages)),
-		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, "+
-			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes),
+		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory%s while it computes, "+
+			"and %s of the Go heap;", human.Bytes(f.SupportersDiskBytes), of,
 			human.Bytes(p.SupportersRAM)),
 		fmt.Sprintf("a computation reads and writes about %s.", human.Bytes(f.SupportersBytes))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))

@@ -52,6 +52,7 @@ type Stage struct {
 	kept                          atomic.Bool    // BEAST's reader waits only for the end of a round of STAR
 	moved                         account.Signal // kept has become false
 	wakeSupporters                account.Signal
+	exchange                      *exchange
 
 	check  Check
 	passes *pass.Runner
@@ -112,6 +113,7 @@ type Others struct {
 	Hungry       func() bool                      // many connections are idle because no URL in RAM is due
 	UnderWay     func() int                       // requests for robots.txt
 	Checkpointed func() *snapshot.CheckpointStats // nil before the first checkpoint
+	Cluster      Cluster
 }
 
 // Heaps know which hosts have many URLs.
@@ -144,7 +146,9 @@ func New(run *account.Run, saved *state.Saved, opt Options, n Needs) *Stage {
 }
 
 // Wire gives the Stage the stages that it calls.
-func (b *Stage) Wire(others Others) { b.others = others }
+func (b *Stage) Wire(others Others) {
+	b.others, b.exchange = others, &exchange{cluster: others.Cluster, wake: b.wakeSupporters}
+}
 
 // place chooses the queue of a URL in its lane. STAR calls it for each URL of a round. part is that of
 // partOf, lane that of laneOf. A trap has its part of the budget with every scope.

@@ -24,5 +24,6 @@
 // The plan bounds STAR's stores, the cache of edges, the buffers of queues, and a computation of
 // supporters. Disk: a write and a read of the record for each queue that a URL passes.
 //
-// Files: budgets.go; merges.go; scans.go; lanes.go, priorities; supporters.go.
+// Files: budgets.go; merges.go; scans.go; lanes.go, priorities; supporters.go, in a cluster with supportshare.go,
+// supportexchange.go and supportfile.go.
 package budgets

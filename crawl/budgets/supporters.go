@@ -19,7 +19,7 @@ import (
 // With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again
 // and again, from the last checkpoint, as an export would. It sends what has changed to STAR as updates, and
 // then puts the ranks in force. Nothing else depends on a computation that has not ended; a restarted crawl
-// begins it again.
+// begins it again. In a cluster one node computes for all (supportshare.go).
 
 const (
 	// supportersShare is how much longer than a computation the time until the next one is, at least. A computation
@@ -40,84 +40,146 @@ func (e errSupportUpdate) Unwrap() error { return e.error }
 
 // ComputeSupporters is the goroutine "supporters".
 func (b *Stage) ComputeSupporters(ctx context.Context) error {
-	var next time.Time
-	var gen uint64 // checkpoint that the last computation read
-	for ctx.Err() == nil {
-		last := b.others.Checkpointed()
-		wait := time.Until(next)
-		if !b.Star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil || last.Number == gen {
-			wait = account.WakeAfter
+	end, err := b.share()
+	if err != nil {
+		return err
+	}
+	t := supportTimes{}
+	for ctx.Err() == nil && err == nil {
+		if err = b.giveEdges(ctx); err != nil {
+			break
 		}
-		if wait > 0 {
+		if wait := b.untilSupporters(&t); wait > 0 {
 			b.run.Await(ctx, b.wakeSupporters, wait)
 			continue
 		}
-		began := time.Now()
-		r, err := b.supporters(ctx)
-		var final errSupportUpdate
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.As(err, &final):
-			return final.error
-		case errors.Is(err, star.ErrNoSeeds):
-			if b.Star.NumPLDs() > 0 && b.Star.Trusted() == 0 {
-				b.opt.Log.Warn("budgets follow in-degree: an earlier release began this crawl, and it did not " +
-					"record the PLDs of the seeds")
-			}
-		case errors.Is(err, star.ErrNoTrusted):
-			b.opt.Log.Warn(
-				"budgets are unchanged: the crawl has found no PLD of --budget trusted yet")
-		case err != nil:
-			b.opt.Log.Warn("could not compute supporters; budgets are unchanged", "why", err)
-		case r.Edges == 0: // trust would not get beyond the seeds
-		default:
-			first := b.Star.LastComputed().Time == 0
-			if b.Star.Computed(r); first {
-				b.Star.Refresh() // BEAST may not move for long
-			}
-			b.opt.Log.Info("computed supporters", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
-				"took", time.Since(began))
-		}
-		gen = last.Number
-		next = time.Now().Add(max(supportersEvery, supportersShare*time.Since(began)))
+		err = b.nextSupporters(ctx, &t)
 	}
+	return errors.Join(err, end())
+}
+
+// supportTimes say when the next computation is due.
+type supportTimes struct {
+	next time.Time
+	gen  uint64 // checkpoint that the last one read
+	said string // the last warning of another node
+}
+
+// untilSupporters returns the time until the next computation.
+func (b *Stage) untilSupporters(t *supportTimes) time.Duration {
+	last, shared := b.others.Checkpointed(), b.others.Cluster.On()
+	if !b.Star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil ||
+		last.Number == t.gen && !shared || b.others.Cluster.Quiet() {
+		return account.WakeAfter
+	}
+	return time.Until(t.next)
+}
+
+// nextSupporters makes a computation, or takes the values of one for all nodes, and puts them in force.
+func (b *Stage) nextSupporters(ctx context.Context, t *supportTimes) error {
+	began, last := time.Now(), b.others.Checkpointed()
+	b.exchange.waited = 0
+	r, least, err := b.supporters(ctx)
+	var final errSupportUpdate
+	var peer *errPeer
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case errors.As(err, &final):
+		return final.error
+	case errors.Is(err, star.ErrNoSeeds):
+		if b.Star.NumPLDs() > 0 && b.Star.Trusted() == 0 {
+			b.opt.Log.Warn("budgets follow in-degree: an earlier release began this crawl, and it did not " +
+				"record the PLDs of the seeds")
+		}
+	case errors.Is(err, star.ErrNoTrusted):
+		b.opt.Log.Warn(
+			"budgets are unchanged: the crawl has found no PLD of --budget trusted yet")
+	case errors.As(err, &peer):
+		if t.said != err.Error() {
+			t.said = err.Error()
+			b.opt.Log.Info("waiting for supporters; budgets are unchanged", "why", err)
+		}
+		t.next = time.Now().Add(supportPoll)
+		return nil
+	case err != nil:
+		b.opt.Log.Warn("could not compute supporters; budgets are unchanged", "why", err)
+	case r == nil || r.Edges == 0: // nothing new; trust would not get beyond the seeds
+	default:
+		first := b.Star.LastComputed().Time == 0
+		if b.Star.Computed(r); first {
+			b.Star.Refresh() // BEAST may not move for long
+		}
+		t.said = ""
+		b.opt.Log.Info("computed supporters", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
+			"took", time.Since(began))
+	}
+	t.gen = last.Number
+	t.next = time.Now().Add(max(least, supportersShare*(time.Since(began)-b.exchange.waited)))
 	return nil
 }
 
-// supporters makes one computation.
-func (b *Stage) supporters(ctx context.Context) (*star.SupportRanks, error) {
+// supporters returns the Supports of a computation once they are updates of STAR, and the least time until the next
+// one; nil: there is none.
+func (b *Stage) supporters(ctx context.Context) (r *star.SupportRanks, least time.Duration, err error) {
+	c := b.others.Cluster
+	if !c.On() {
+		r, err = b.compute(ctx, star.SupportOptions{}, 0)
+		return r, supportersEvery, err
+	}
+	least = supportPoll
+	if c.Computes() == c.Self() {
+		least = supportShared
+		err = b.computeForAll(ctx)
+	}
+	if err == nil {
+		r, err = b.takeValues(ctx)
+	}
+	return r, least, err
+}
+
+// updateSupport returns a function that makes Supports updates of STAR, in transactions.
+func (b *Stage) updateSupport(ctx context.Context) func(updates []star.SupportUpdate) error {
+	return func(updates []star.SupportUpdate) error {
+		for b.Star.ChecksHalfFull() && ctx.Err() == nil {
+			b.wakeStar.Raise()
+			b.run.Await(ctx, b.wakeSupporters, account.WakeAfter)
+		}
+		b.run.Hook("supporters")
+		err := b.run.Transact(func(*account.Tx) error { return b.Star.SetSupport(updates) })
+		if err != nil {
+			return errSupportUpdate{err}
+		}
+		return ctx.Err()
+	}
+}
+
+// compute makes one computation, with the records of others besides the edges of this node.
+func (b *Stage) compute(ctx context.Context, opt star.SupportOptions, records int64) (*star.SupportRanks, error) {
 	r, st, err := b.openCheckpoint()
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.saved.Set.Paths[0],
-		st.Edges.Keys()*star.SupportBytesPerEdge)
+	need := (st.Edges.Keys() + records) * star.SupportBytesPerEdge
+	if opt.Whole {
+		need += st.Indegree.Keys() * valueRecord
+	}
+	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.saved.Set.Paths[0], need)
 	if err != nil {
 		r.Close()
 		return nil, err
 	}
 	defer release()
 	defer r.Close() // first: files that only it holds take space
-	var trusted []uint64
 	if t := b.opt.Rules.Trusted.Load(); t != nil {
-		trusted = *t
+		opt.Trusted = *t
 	}
-	ranks, err := star.ComputeSupport(ctx,
-		star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.saved.Set.FS,
-			Dir: b.saved.Set.Path(0, supportersDir), RAMBytes: b.opt.Plan.SupportBytes(), Ranks: b.rankLimit(),
-			Update: func(updates []star.SupportUpdate) error {
-				for b.Star.ChecksHalfFull() && ctx.Err() == nil {
-					b.wakeStar.Raise()
-					b.run.Await(ctx, b.wakeSupporters, account.WakeAfter)
-				}
-				b.run.Hook("supporters")
-				err := b.run.Transact(func(*account.Tx) error { return b.Star.SetSupport(updates) })
-				if err != nil {
-					return errSupportUpdate{err}
-				}
-				return ctx.Err()
-			}})
+	if !opt.Whole {
+		opt.Update = b.updateSupport(ctx)
+	}
+	opt.Set, opt.Name, opt.State, opt.FS = r.Set, state.NameStar, st, b.saved.Set.FS
+	opt.Dir, opt.RAMBytes, opt.Ranks = b.supportDir(), b.opt.Plan.SupportBytes(), b.rankLimit()
+	ranks, err := star.ComputeSupport(ctx, opt)
 	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) &&
 		errors.Is(context.Cause(ctx), space.ErrRecalled) {
 		err = space.ErrRecalled

@@ -3,7 +3,7 @@ package node
 import "context"
 
 // owner returns the node that owns a host.
-func (n *Node) owner(host []byte) int { return n.opt.Table.Owner(n.saved.PLDKey(host)) }
+func (n *Node) owner(host []byte) int { return n.OwnerOf(n.saved.PLDKey(host)) }
 
 // Elsewhere reports whether another node owns a host. This node visits those of slots that move here.
 func (n *Node) Elsewhere(host []byte) bool {
@@ -28,11 +28,7 @@ func (n *Node) Ask(ctx context.Context, host []byte, kind string,
 	if n.gone.has(owner) {
 		return nil, true, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(n.leases.ProcessContext(owner), cancel) // a process that was killed does not answer
-	defer stop()
-	answer, err := n.opt.Transport.Ask(ctx, owner, kind, data)
+	answer, err := n.AskNode(ctx, owner, kind, data)
 	return answer, false, err
 }
 

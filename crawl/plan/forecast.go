@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"drumbeat/beast"
+	"drumbeat/cluster"
 	"drumbeat/drum"
 	"drumbeat/internal/human"
 	"drumbeat/star"
@@ -154,7 +155,8 @@ type Forecast struct {
 	// as seen.
 	Collisions float64 `json:"collisions"`
 	// SupportersDiskBytes is what a computation of supporters (--budget supporters) takes at the end of the crawl while
-	// it runs, in the first directory; SupportersBytes is what it reads and writes. Neither is part of the sums.
+	// it runs, in the first directory; SupportersBytes is what it reads and writes. Neither is part of the sums. In a
+	// cluster these are the bytes of the node that computes for all.
 	SupportersDiskBytes int64 `json:"supportersDiskBytes"`
 	SupportersBytes     int64 `json:"supportersBytes"`
 }
@@ -281,8 +283,12 @@ func (f *Forecast) disk(p *Plan) {
 	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), human.Rough(edges)+" edges, twice")
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes, o.divided()), plds),
 		human.Rough(plds)+" PLDs, twice")
-	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge),
-		amount(edges*star.SupportTrafficPerEdge)
+	all := edges // of all nodes
+	if o.Nodes > 1 {
+		all /= cluster.LargestShare(o.Nodes)
+	}
+	f.SupportersDiskBytes, f.SupportersBytes = amount(all*star.SupportBytesPerEdge),
+		amount(all*star.SupportTrafficPerEdge)
 	if o.divided() {
 		parts, of := hosts, human.Rough(hosts)+" hosts, twice"
 		if o.Parts == state.ByDirectories {

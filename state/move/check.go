@@ -106,8 +106,10 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 		return refuse("slots are on their way to it, or from it: start the nodes until they have come")
 	case m.Done != "":
 		return refuse("its crawl is over")
-	case m.Frozen.Walk || stars == nil || stars.Support != nil:
-		return refuse("slots of random walks and of crawls with --budget supporters cannot move")
+	case m.Frozen.Walk:
+		return refuse("slots of random walks cannot move")
+	case stars == nil:
+		return refuse("its manifest has no STAR")
 	case a.Orders.N > 0 || waiting > 0:
 		return refuse("enqueued URLs wait: start the node until they have been fetched")
 	case a.Places[state.PlaceContent].N > 0:
