@@ -42,7 +42,7 @@ func (a *abandoned) nodes() (list []int) {
 }
 
 // has reports whether a node was abandoned.
-func (a *abandoned) has(node int) bool { return a.gone[node] }
+func (a *abandoned) has(node int) bool { return node < len(a.gone) && a.gone[node] }
 
 // hasLeft reports whether a node takes part no more by the table of owners.
 func (a *abandoned) hasLeft(node int) bool { return node < len(a.left) && a.left[node] }

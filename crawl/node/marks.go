@@ -208,7 +208,10 @@ func (s *marks) watch(ctx context.Context) error {
 	case <-s.tables.listed:
 	case <-ctx.Done():
 	}
-	listed := func(bool) { s.once.Do(func() { close(s.listed) }) }
+	listed := func(bool) {
+		s.once.Do(func() { close(s.listed) })
+		s.tables.wake.Raise()
+	}
 	return follow(ctx, s.opt.Transport, cluster.MarkPattern, listed, s.read)
 }
 

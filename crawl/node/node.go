@@ -117,6 +117,7 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		intake: n.intake, end: n.end, tables: n.tables, shares: n.shares, wake: wakeMark,
 		disowns: make([]bool, nodes),
 		listed:  make(chan struct{})}
+	n.tables.marked = n.marks.listed
 	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, marks: n.marks}
 	n.orders = &orders{run: run, opt: &opt, wake: account.NewSignal(), faults: map[string]string{}}
@@ -225,6 +226,7 @@ func (n *Node) Start(ctx context.Context) {
 	if !n.On() {
 		return
 	}
+	n.tables.began = time.Now()
 	n.outs.start(ctx)
 	n.run.Start(ctx, "intake", n.intake.readStream)
 	n.run.Start(ctx, "marks", n.marks.put)
@@ -359,7 +361,13 @@ func (n *Node) Coming() int {
 	if !n.On() {
 		return 0
 	}
-	return n.tables.arriving().slots.Len()
+	slots := 0
+	for node := range n.opt.nodes() {
+		if !n.gone.has(node) { // the parts of abandoned nodes are divided among all others
+			slots += n.tables.comingFrom(node).Len()
+		}
+	}
+	return slots
 }
 
 // Leaving reports whether the move of slots from this node has not ended: URLs of them may be in its queues of BEAST.

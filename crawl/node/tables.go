@@ -39,6 +39,7 @@ type tables struct {
 	began   time.Time                  // when this run began
 	wake    account.Signal
 	once    sync.Once
+	marked  <-chan struct{} // closed when the broker's marks are known
 	// listed is closed when the broker's table is known: before that a mark of a later table would look like that of
 	// another cluster.
 	listed chan struct{}
@@ -93,6 +94,9 @@ func (a arrival) begun(s state.Slots) arrival {
 
 // ended returns the arrival once the slots of one of the givers have come.
 func (a arrival) ended(giver int, seedsAgain bool, givers []int) arrival {
+	if slices.Contains(a.from, giver) {
+		return a
+	}
 	a.from = append(slices.Clone(a.from), giver)
 	a.arrived, a.seedsAgain = len(a.from) == len(givers), a.seedsAgain || seedsAgain
 	return a
@@ -123,7 +127,11 @@ func (t *tables) restore(m *state.Manifest) error {
 // lease: the node begins with what it has of them, and reads its seeds again.
 func (t *tables) giveUp() error {
 	a := t.arriving()
-	if a.change == nil || a.arrived || time.Since(time.Unix(0, t.partAt.Load())) < t.opt.LeaseTTL {
+	if a.change == nil {
+		a.change = t.orphaned()
+	}
+	if a.change == nil || a.arrived || time.Since(time.Unix(0, t.partAt.Load())) < t.opt.LeaseTTL ||
+		time.Since(t.began) < t.opt.LeaseTTL {
 		return nil
 	}
 	next, err := turnOf(a.change)
@@ -136,13 +144,32 @@ func (t *tables) giveUp() error {
 			continue
 		}
 		if err := t.run.Transact(func(tx *account.Tx) error {
-			t.arrive(t.arriving().begun(t.slotsFrom(next.Table, giver)).ended(giver, true, givers))
+			t.arrive(func(now arrival) arrival {
+				now.change = a.change
+				return now.begun(t.slotsFrom(next.Table, giver)).ended(giver, true, givers)
+			})
 			tx.Late.Add(t.opt.Log.Warn, "the node that was giving slots to this one was abandoned: this one begins "+
 				"with what has come of them", "node", giver, "change", a.change.Moves)
 			return nil
 		}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// orphaned returns a change by which this node gets slots of abandoned nodes alone, none of them has begun to come, and
+// other givers have given theirs; nil: there is none.
+func (t *tables) orphaned() *cluster.TableChange {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.next
+	if c == nil || c.Kind != cluster.ChangeGive || c.Moves != t.opt.Table.Moves()+1 {
+		return nil
+	}
+	givers := t.givesHere(c, t.table)
+	if t.allGone(givers) && slices.ContainsFunc(c.GiverList(), func(giver int) bool { return t.moves[giver] >= c.Moves }) {
+		return c
 	}
 	return nil
 }
@@ -225,9 +252,10 @@ func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 			if err != nil {
 				return err
 			}
-			a := t.arriving()
-			a.change = c
-			t.arrive(a.begun(t.slotsFrom(next, from)))
+			t.arrive(func(a arrival) arrival {
+				a.change = c
+				return a.begun(t.slotsFrom(next, from))
+			})
 			t.divide()
 			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", from, "change", c.Moves)
 		case cluster.MovedEnd:
@@ -243,7 +271,8 @@ func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 			if err != nil {
 				return err
 			}
-			t.arrive(a.ended(from, !seedsDone, t.givesHere(a.change, next.Table)))
+			givers := t.givesHere(a.change, next.Table)
+			t.arrive(func(now arrival) arrival { return now.ended(from, !seedsDone, givers) })
 			tx.Late.Add(t.opt.Log.Info, "slots have moved here", "from", from, "change", change, "urls", sums.Known.N,
 				"waiting", sums.Waiting.N)
 			tx.Wake(t.wake)
@@ -262,10 +291,10 @@ func (t *tables) arriving() arrival {
 	return t.arrival
 }
 
-// arrive notes the slots that move here. It is part of a transaction.
-func (t *tables) arrive(a arrival) {
+// arrive changes the slots that move here. It is part of a transaction.
+func (t *tables) arrive(change func(arrival) arrival) {
 	t.mu.Lock()
-	t.arrival = a
+	t.arrival = change(t.arrival)
 	t.mu.Unlock()
 }
 
@@ -361,7 +390,7 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 	case next.Refused != "":
 		return nil, nil
 	case next.Gives(t.opt.Node):
-		return t.dueToGive(ctx, next, table, moves)
+		return t.dueToGive(ctx, next, moves)
 	}
 	takers := cluster.Takers(own, table)
 	if slices.Contains(takers, t.opt.Node) {
@@ -375,38 +404,55 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 	return &Turn{Change: next, Table: table}, nil
 }
 
-// dueToGive returns the turn in which this node, a giver, gives its slots; nil: not yet. A change is refused as long as
-// no giver has carried it out; after that, a giver that cannot give tries again every giveAgain.
-func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table *cluster.Table,
-	moves []int) (*Turn, error) {
+// dueToGive returns the turn in which this node, a giver, gives its slots; nil: not yet. The first giver, without those
+// that were abandoned, may refuse the change. The others begin when it has given its slots; one that cannot give then
+// tries again every giveAgain.
+func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, moves []int) (*Turn, error) {
 	has := func(node int) bool { return moves[node] >= next.Moves }
-	givers := next.GiverList()
-	takers, why := cluster.Takers(t.opt.Table, cluster.Part(t.opt.Table, table, t.opt.Node)), ""
-	if lost := slices.IndexFunc(takers, t.gone.has); lost >= 0 {
-		why = fmt.Sprintf("node %d was abandoned (--give-up-node)", takers[lost])
+	givers := slices.DeleteFunc(slices.Clone(next.GiverList()), t.gone.has)
+	rank, why := slices.Index(givers, t.opt.Node), ""
+	for node := range t.opt.nodes() {
+		if t.gone.has(node) && !t.gone.hasLeft(node) {
+			why = fmt.Sprintf("node %d was abandoned (--give-up-node)", node)
+		}
 	}
 	refused := t.opt.Refused != nil && t.opt.Refused.ID == next.ID
 	if refused {
 		why = t.opt.Refused.Refused
 	}
-	if why != "" && !slices.ContainsFunc(givers, has) {
-		return nil, t.refuse(ctx, next, why)
+	begun := slices.ContainsFunc(next.GiverList(), has)
+	select {
+	case <-t.marked:
+	default:
+		return nil, nil // a giver that has given may not be known yet
 	}
-	if t.cannotGive.Store(&why); refused && time.Since(t.began) < giveAgain {
+	switch {
+	case why != "" && rank == 0 && !begun:
+		return nil, t.refuse(ctx, next, why)
+	case refused && time.Since(t.began) < giveAgain:
+		t.cannotGive.Store(&why)
 		t.say("this node cannot give its slots, and others have given theirs: the change waits for it", errors.New(why))
 		return nil, nil
-	}
-	ahead := 0
-	for _, giver := range givers[:slices.Index(givers, t.opt.Node)] {
-		if !has(giver) && !t.gone.has(giver) {
-			ahead++
-		}
-	}
-	if t.leaving.any() || ahead >= max(1, (len(moves)-len(table.Departed()))/giversPart) {
+	case rank > 0 && !begun, t.leaving.any():
 		return nil, nil
 	}
+	ahead := slices.DeleteFunc(givers[:rank], has)
+	if len(ahead) >= max(1, (len(moves)-len(t.opt.Table.Departed()))/giversPart) || !t.allRead(next) {
+		return nil, nil
+	}
+	turn, err := turnOf(next)
+	if err != nil {
+		return nil, err
+	}
+	turn.Give = true
+	return turn, nil
+}
+
+// allRead reports whether all other nodes run a program that can follow a change. It is false for a node whose mark is
+// not known.
+func (t *tables) allRead(c *cluster.TableChange) bool {
 	needs := cluster.MovedVersion
-	if len(givers) > 1 {
+	if len(c.Givers) > 0 {
 		needs = cluster.GiversVersion
 	}
 	if t.opt.Visits || t.run.Accounts.DeferredFor(state.ReasonRevisit) > 0 ||
@@ -417,17 +463,17 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table
 	defer t.mu.Unlock()
 	for node, reads := range t.reads {
 		if reads < needs && node != t.opt.Node && !t.gone.has(node) {
-			return nil, nil // a node of an older program, or one whose mark is not known
+			return false
 		}
 	}
-	return &Turn{Change: next, Table: table, Give: true}, nil
+	return true
 }
 
 // A giver rests while it divides its stores. One of giversPart nodes, at least one, does so at a time, so that nine of
 // ten nodes fetch.
 const (
 	giversPart = 10
-	giveAgain  = time.Minute // the operator makes room meanwhile
+	giveAgain  = 5 * time.Minute // the operator makes room meanwhile, and each try is a rest
 )
 
 // allGone reports whether all nodes of a list were abandoned; false for an empty one.
@@ -512,6 +558,14 @@ func (t *tables) note(ctx context.Context, v *cluster.Value) {
 	own := t.opt.Change
 	if c.Moves < t.opt.Table.Moves() || own != nil && own.ID == c.ID && c.Refused != "" {
 		t.publish(ctx, v.Revision) // the broker has lost the last one, or another giver refuses what this one has given
+		return
+	}
+	want := t.opt.nodes()
+	if c.Kind == cluster.ChangeGrow {
+		want++
+	}
+	if c.Moves == t.opt.Table.Moves()+1 && c.Nodes != want {
+		t.opt.Log.Error("refused the table of owners of the cluster", "nodes", c.Nodes, "want", want)
 		return
 	}
 	t.mu.Lock()

@@ -2,7 +2,6 @@ package move
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"drumbeat/cluster"
@@ -60,7 +59,7 @@ func (m *mover) check() error {
 		if !n.gives && !n.gets {
 			continue
 		}
-		if err := n.check(m.file.Table, nil); err != nil {
+		if err := n.check(m.file.Table, false); err != nil {
 			return fmt.Errorf("move: node %d: %w", n.number, err)
 		}
 		for from := range n.loads {
@@ -73,9 +72,9 @@ func (m *mover) check() error {
 	return nil
 }
 
-// check refuses a node that cannot give or get slots. The table is that before the move. The node may have abandoned
-// those of lost.
-func (n *node) check(table *cluster.Table, lost []int) error {
+// check refuses a node that cannot give or get slots. The table is that before the move. begun says that other nodes
+// may have given their slots, so that what they cannot mend does not hold this one up.
+func (n *node) check(table *cluster.Table, begun bool) error {
 	m, a := n.m, &n.m.Accounts
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf(format+": %w", append(args, state.ErrIncompatible)...)
@@ -90,7 +89,7 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 	}
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[cluster.OutboxState](m, state.OutboxName(other))
-		if err == nil && st != nil && st.Abandoned && !table.HasDeparted(other) && !slices.Contains(lost, other) {
+		if err == nil && st != nil && st.Abandoned && !table.HasDeparted(other) && !begun {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}
@@ -99,7 +98,7 @@ func (n *node) check(table *cluster.Table, lost []int) error {
 		return err
 	}
 	switch {
-	case quarantine != nil && quarantine.Records > 0:
+	case quarantine != nil && quarantine.Records > 0 && !begun: // their links are passed on when they can be read
 		return refuse("%s in its quarantine: start a version that reads them, and stop it",
 			human.Counted(quarantine.Records, "message of another node is", "messages of other nodes are"))
 	case !m.Arriving.IsZero() || m.Leaving != nil:

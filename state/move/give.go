@@ -185,11 +185,7 @@ func (g *giver) check() error {
 		return fmt.Errorf("move: %w: other slots are on their way to this node", ErrRefused)
 	}
 	takers := cluster.Takers(g.give.Before, g.next.Table)
-	var lost []int // that were to get slots: other givers have given theirs, so these go, too
-	if len(g.give.Change.Givers) > 0 {
-		lost = takers
-	}
-	if err := g.n.check(g.give.Before, lost); err != nil {
+	if err := g.n.check(g.give.Before, len(g.give.Change.Givers) > 0); err != nil {
 		if errors.Is(err, state.ErrIncompatible) {
 			return fmt.Errorf("move: %w: %w", ErrRefused, err)
 		}
