@@ -73,7 +73,7 @@ func (m *mover) check() error {
 }
 
 // check refuses a node that cannot give or get slots. The table is that before the move. begun says that other nodes
-// may have given their slots, so that what they cannot mend does not hold this one up.
+// may have given their slots: then nothing that stays so may hold this one up.
 func (n *node) check(table *cluster.Table, begun bool) error {
 	m, a := n.m, &n.m.Accounts
 	refuse := func(format string, args ...any) error {
