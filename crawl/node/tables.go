@@ -168,7 +168,8 @@ func (t *tables) orphaned() *cluster.TableChange {
 		return nil
 	}
 	givers := t.givesHere(c, t.table)
-	if t.allGone(givers) && slices.ContainsFunc(c.GiverList(), func(giver int) bool { return t.moves[giver] >= c.Moves }) {
+	given := func(giver int) bool { return t.moves[giver] >= c.Moves }
+	if t.allGone(givers) && slices.ContainsFunc(c.GiverList(), given) {
 		return c
 	}
 	return nil

@@ -291,7 +291,7 @@ func (v *view) parts() {
 	}
 	if why := v.Cluster.GiveWhy; why != "" {
 		v.add(Warn, Working, "operator", "drumbeat cluster status",
-			"this node cannot give its slots, and other nodes have given theirs: it tries again every 5 minutes: %s", why)
+			"this node cannot give its slots, and other nodes have given theirs: it tries every 5 minutes: %s", why)
 	}
 	v.backup()
 	if u := &v.Uploads; u.Failing != "" {
