@@ -55,7 +55,7 @@ type tables struct {
 
 	cannotGive atomic.Pointer[string] // why this node does not give its slots though others have
 
-	partAt atomic.Int64 // when the last part of slots came; first the start of the run
+	partAt atomic.Int64 // when the last part of slots came, at the earliest the start of the run; 0: none has
 }
 
 // arrival are the slots that move here. It is not changed, only replaced.

@@ -28,8 +28,11 @@ func (m *mover) visits(n *node) error {
 			continue
 		}
 		st, err := state.Part[queue.CalendarState](from.m, state.NameDeferred)
-		if err != nil || st == nil {
+		if err != nil {
 			return err
+		}
+		if st == nil {
+			continue
 		}
 		if err := n.shadow.AddBins(state.NameDeferred, from.saved.Set, st, func(data []byte) (bool, error) {
 			var rec weburl.Record
