@@ -28,9 +28,8 @@ import (
 // script that all pages use, for data of their own, and for a URL that robots.txt forbids.
 type sharedWeb struct {
 	insideWeb
-	mu   sync.Mutex // guards got
-	got  map[string]int
-	lost int // requests without an answer
+	mu  sync.Mutex // guards got
+	got map[string]int
 }
 
 const sharedHosts = 8
