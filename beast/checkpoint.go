@@ -17,7 +17,7 @@ const (
 	lanesVersion = 2
 	// markedVersion is that of one Beast with marked records (State.Sift).
 	markedVersion = 3
-	// markedLanesVersion is that of several lanes, of which some have marked records.
+	// markedLanesVersion is that of several lanes with marked records.
 	markedLanesVersion = 4
 )
 

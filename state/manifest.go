@@ -86,9 +86,9 @@ type Manifest struct {
 	// that of Arriving.
 	Table json.RawMessage `json:"table,omitempty"`
 	Next  json.RawMessage `json:"next_table,omitempty"`
-	// Arriving are the slots that move here while the crawl runs, and are not this node's yet. Arrived says that all of
-	// them have come, ArrivedFrom those of which givers: the next run has the table Next, and reads its seeds again if
-	// SeedsAgain.
+	// Arriving are the slots that move here while the crawl runs, and are not this node's yet. ArrivedFrom lists the
+	// givers whose slots have come. Arrived says that all have: the next run has the table Next, and reads its seeds
+	// again if SeedsAgain.
 	Arriving    Slots `json:"arriving,omitzero"`
 	Arrived     bool  `json:"arrived,omitempty"`
 	ArrivedFrom []int `json:"arrived_from,omitempty"`

@@ -65,8 +65,8 @@ type exchange struct {
 	waited  time.Duration  // for answers without a block; of the goroutine "supporters"
 
 	mu      sync.Mutex // guards the fields below, and the files' use; the goroutine "supporters" alone replaces them
-	wanted  int64      // round of which edges are wanted; 0: none
-	failed  int64      // round of which edges could not be written
+	wanted  int64      // another node wants the edges of this round; 0: none
+	failed  int64      // the edges of this round could not be written
 	why     string
 	edges   *supportFile
 	until   time.Time // edges are kept until then
@@ -229,7 +229,7 @@ func (x *exchange) setValues(f *supportFile, h supportHeader) error {
 	return removed
 }
 
-// due returns the round of which edges are wanted, 0 for none, and whether those that this node has are to be removed.
+// due returns the round whose edges another node wants, 0 for none, and whether to remove those that this node has.
 func (x *exchange) due() (round int64, stale bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // which each node reads those of its PLDs, and makes what has changed updates of STAR.
 //
 // Nothing of this is durable but the updates, and nothing is counted: edges are a set, and a Support replaces another.
-// After a kill of any node the computation begins again. A computation has the slots of one table, of which no slot is
-// on its way: otherwise PLDs would lack edges, and all trust behind them.
+// After a kill of any node the computation begins again. A computation needs the same table at all nodes, and
+// no slot on its way: otherwise PLDs would lack edges, and all trust behind them.
 
 // Cluster are the other nodes.
 type Cluster interface {

@@ -182,7 +182,7 @@ func (t *tables) hasBegunWithout(giver int) bool {
 	return slices.Contains(a.from, giver) || a.change == nil && c != nil && c.Gives(giver)
 }
 
-// comingFrom returns the slots of which a node has sent what it knows, behind which it sends links to them.
+// comingFrom returns the slots that a giver has begun to send. It sends links to them behind what it knows of them.
 func (t *tables) comingFrom(giver int) (s state.Slots) {
 	a := t.arriving()
 	if a.change == nil || !a.change.Gives(giver) {
@@ -438,7 +438,12 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, moves
 		return nil, nil
 	}
 	ahead := slices.DeleteFunc(givers[:rank], has)
-	if len(ahead) >= max(1, (len(moves)-len(t.opt.Table.Departed()))/giversPart) || !t.allRead(next) {
+	if len(ahead) >= max(1, (len(moves)-len(t.opt.Table.Departed()))/giversPart) {
+		return nil, nil
+	}
+	if node := t.earlier(next); node >= 0 {
+		t.say("this node does not give its slots yet: another one has no mark, or runs a version that cannot take them",
+			fmt.Errorf("node %d", node))
 		return nil, nil
 	}
 	turn, err := turnOf(next)
@@ -449,9 +454,8 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, moves
 	return turn, nil
 }
 
-// allRead reports whether all other nodes run a program that can follow a change. It is false for a node whose mark is
-// not known.
-func (t *tables) allRead(c *cluster.TableChange) bool {
+// earlier returns a node that runs a program that cannot follow a change, or whose mark is not known; -1: none.
+func (t *tables) earlier(c *cluster.TableChange) int {
 	needs := cluster.MovedVersion
 	if len(c.Givers) > 0 {
 		needs = cluster.GiversVersion
@@ -464,10 +468,10 @@ func (t *tables) allRead(c *cluster.TableChange) bool {
 	defer t.mu.Unlock()
 	for node, reads := range t.reads {
 		if reads < needs && node != t.opt.Node && !t.gone.has(node) {
-			return false
+			return node
 		}
 	}
-	return true
+	return -1
 }
 
 // A giver rests while it divides its stores. One of giversPart nodes, at least one, does so at a time, so that nine of

@@ -27,7 +27,7 @@ import (
 
 // Bounds of the requests that this node makes for pages of other nodes.
 const (
-	askPlaces    = 48              // at once, most of which wait for the delay of a host
+	askPlaces    = 48              // at once; most wait for the delay of a host
 	askPlacesPLD = 16              // of these, for one PLD
 	askSoon      = 2 * time.Second // until a node is to ask again that found no place, or another table
 	// mostAsked bounds a body as received. Most scripts of this size shrink to a message.
