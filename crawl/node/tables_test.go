@@ -52,7 +52,7 @@ func TestOrphaned(t *testing.T) {
 	}
 }
 
-// TestComingFrom: only slots of a giver that has begun come from it, and they have all come when its end was noted once.
+// TestComingFrom: only slots of a giver that has begun come from it. Its end counts once.
 func TestComingFrom(t *testing.T) {
 	tb := giving(t)
 	if givers := tb.givesHere(tb.next, tb.table); !slices.Equal(givers, []int{3}) {
