@@ -62,6 +62,10 @@ type warcRecord struct {
 // than a second with 20 processes for 2 cores. It excuses only what a kill followed.
 const unprocessed = 5 * time.Second
 
+// unread is for how long a request may wait between its client and the web's clock: the web may read it after
+// the kill of its client.
+const unread = 5 * time.Second
+
 func (o *outside) fault(format string, args ...any) {
 	o.faults = append(o.faults, fmt.Sprintf(format, args...))
 }
@@ -164,8 +168,8 @@ func (o *outside) fetches(owners map[string]int) {
 func (o *outside) excused(node int, first, again *simweb.Request) bool {
 	for _, k := range o.kills {
 		ended := o.log.Epoch.Add(first.End)
-		if k.node == node && o.log.Epoch.Add(first.Start).Before(k.to) && o.log.Epoch.Add(again.Start).After(k.from) &&
-			(first.End == 0 || ended.After(k.saved.Add(-unprocessed))) {
+		if k.node == node && o.log.Epoch.Add(first.Start).Before(k.to.Add(unread)) &&
+			o.log.Epoch.Add(again.Start).After(k.from) && (first.End == 0 || ended.After(k.saved.Add(-unprocessed))) {
 			return true
 		}
 	}

@@ -66,9 +66,14 @@ func TestOutsideCheck(t *testing.T) {
 		{"again after a kill", func(o *outside) { o.kills = []kill{killed}; o.ask(3, 9*time.Second) }, ""},
 		{"twice after a kill", func(o *outside) {
 			o.kills = []kill{killed}
-			o.ask(3, 9*time.Second)
-			o.ask(3, 12*time.Second)
+			o.ask(3, 6*time.Second+unread)
+			o.ask(3, 9*time.Second+unread)
 		}, "without a kill"},
+		{"read after the kill", func(o *outside) {
+			o.kills = []kill{killed}
+			o.log.Requests[3].Start, o.log.Requests[3].End = 6*time.Second, 7*time.Second
+			o.ask(3, 9*time.Second)
+		}, ""},
 		{"again after a kill of another", func(o *outside) { o.kills = []kill{killed}; o.ask(2, 9*time.Second) },
 			"without a kill"},
 		{"again, though it was saved", func(o *outside) {

@@ -31,6 +31,7 @@ const (
 type heartbeats struct {
 	l       *Leases
 	rev     uint64        // of this node's heartbeat
+	start   uint64        // last revision of the bucket when this process began: later ones are not by one before it
 	count   uint64        // of this node's heartbeat
 	sent    atomic.Int64  // when this node's last acknowledged heartbeat was sent; 0: none
 	highest atomic.Uint64 // revision that the bucket has given
@@ -314,6 +315,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 			b.connects.Store(state.Connects)
 			if last < highest {
 				b.losses.Add(1)
+				b.start = min(b.start, last)
 			}
 			b.highest.Store(last)
 		}
@@ -370,6 +372,13 @@ func (b *heartbeats) first(ctx context.Context) error {
 	var was, is heartbeat
 	begun, beats := time.Duration(0), 0
 	for ; ctx.Err() == nil; pause(ctx, b.every()/2) {
+		if b.start == 0 {
+			last, err := b.l.o.Transport.Last(ctx, cluster.BucketNet)
+			if err != nil {
+				continue
+			}
+			b.start = last
+		}
 		v, err := b.l.o.Transport.Get(ctx, cluster.BucketNet, heartbeatKey(b.l.o.Node))
 		switch {
 		case errors.Is(err, cluster.ErrNotFound):
@@ -385,8 +394,8 @@ func (b *heartbeats) first(ctx context.Context) error {
 			begun, was = b.l.now(), is
 		case is != was:
 			// A heartbeat may have been in flight when that process was killed. A broker that was set back
-			// returns an older one.
-			if is.Run == was.Run && is.Count > was.Count {
+			// returns an older one, and a replica that catches up one old heartbeat after the other.
+			if is.Run == was.Run && is.Count > was.Count && v.Revision > b.start {
 				beats++
 			}
 			if beats == 2 {
@@ -431,7 +440,8 @@ func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error
 		return false, err
 	}
 	var is heartbeat
-	if json.Unmarshal(v.Data, &is) == nil && is.Run != b.l.o.Run && b.rev != 0 && v.Revision > b.rev {
+	if json.Unmarshal(v.Data, &is) == nil && is.Run != b.l.o.Run && b.rev != 0 &&
+		v.Revision > max(b.rev, b.start) {
 		return false, fmt.Errorf("cluster/lease: node %d: %w: it has written a heartbeat", b.l.o.Node, ErrTwice)
 	}
 	// An earlier call may have written this one although it failed.

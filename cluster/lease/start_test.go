@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
 	"drumbeat/polite"
 )
@@ -97,4 +98,68 @@ func TestStart(t *testing.T) {
 			}
 		}
 	})
+}
+
+// replica is a transport whose Get returns the heartbeats of node 0's killed process one after the other, as a replica
+// does that was away and catches up. The first one may stay for some calls.
+type replica struct {
+	cluster.Transport
+	old   []cluster.Value // in order
+	calls int             // left for the first of old
+}
+
+func (r *replica) Get(ctx context.Context, b cluster.Bucket, key string) (cluster.Value, error) {
+	v, err := r.Transport.Get(ctx, b, key)
+	if key != heartbeatKey(0) || err != nil || len(r.old) == 0 {
+		return v, err
+	}
+	if r.calls--; r.calls < 0 {
+		r.calls, r.old = 0, r.old[1:]
+	}
+	if len(r.old) == 0 {
+		return v, nil
+	}
+	return r.old[0], nil
+}
+
+// TestStartReplica: heartbeats of a killed process that a replica returns late are not those of another process.
+func TestStartReplica(t *testing.T) {
+	for name, calls := range map[string]int{"catches up": 1, "lags": 20} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				net := mem.New(mem.Options{})
+				killed, next := net.Transport(0), &replica{Transport: net.Transport(0), calls: calls}
+				defer killed.Close()
+				defer next.Close()
+				run := func(run uint64, transport cluster.Transport) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					l := New(Options{Transport: transport, Nodes: 2, Run: run, New: run == 1, TTL: time.Minute,
+						Polite: polite.New(polite.Options{Leased: true}, time.Now()), Longest: longest})
+					var all sync.WaitGroup
+					all.Go(func() {
+						if err := l.Run(ctx); err != nil {
+							t.Errorf("process %d: %v", run, err)
+						}
+					})
+					for run == 1 && ctx.Err() == nil {
+						if v, err := transport.Get(ctx, cluster.BucketNet, heartbeatKey(0)); err == nil {
+							next.old = append(next.old, v)
+						}
+						pause(ctx, time.Minute/heartbeatsPerTTL)
+					}
+					all.Wait()
+					if sent := l.heartbeats.sent.Load(); sent == 0 {
+						t.Errorf("process %d sent no heartbeat", run)
+					}
+				}
+				run(1, killed)
+				if len(next.old) < 20 {
+					t.Fatalf("%d heartbeats", len(next.old))
+				}
+				next.old = next.old[len(next.old)-20:]
+				run(2, next)
+			})
+		})
+	}
 }
