@@ -33,10 +33,11 @@
 // Start. A process starts as if after a silence, so its first request follows three heartbeats. If the node's
 // last process did not end in order, the new one first watches its heartbeat for three intervals. Two
 // processes for one node so do not fetch at once: the later one is refused. Only heartbeats with a revision
-// later than the start count, because a replica that was away returns old ones as if they were new. No start skips this, not even the
-// first of a crawl on an empty broker: the broker may have lost all marks and leases, while other nodes
-// continue with leases that they hold. Leases that follow others in their process (Options.Before) begin at once if
-// the others have read the heartbeats of these, a moment ago, and the broker has lost nothing since.
+// later than the start count, because a replica that was away returns old ones as if they were new. No start
+// skips this, not even the first of a crawl on an empty broker: the broker may have lost all marks and
+// leases, while other nodes continue with leases that they hold. Leases that follow others in their process
+// (Options.Before) begin at once if the others have read the heartbeats of these, a moment ago, and the
+// broker has lost nothing since.
 //
 // A broker may lose acknowledged changes. After each connection, if the bucket's revisions have fallen, or if
 // its heartbeat was set back, a node claims all its leases again, before its next heartbeat. It opens
