@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,11 +52,7 @@ func (c *balanceCmd) Run(a *term.App) error {
 	if c.Apply {
 		return c.apply(a)
 	}
-	f, err := read(c.File)
-	if err != nil {
-		return err
-	}
-	e, err := c.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	f, e, err := c.open(a, c.File)
 	if err != nil {
 		return err
 	}
@@ -78,12 +73,10 @@ func (c *balanceCmd) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	if !c.JSON {
-		return r.print(a.Stdout)
+	if c.JSON {
+		return term.WriteJSON(a.Stdout, r)
 	}
-	out := json.NewEncoder(a.Stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(r)
+	return r.print(a.Stdout)
 }
 
 // apply makes a plan, and carries it out.

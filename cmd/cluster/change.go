@@ -48,11 +48,7 @@ type changer struct {
 
 // changing runs a command that changes the table.
 func changing(a *term.App, file string, flags *connectFlags, run func(ctx context.Context, c *changer) error) error {
-	f, err := read(file)
-	if err != nil {
-		return err
-	}
-	e, err := flags.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	f, e, err := flags.open(a, file)
 	if err != nil {
 		return err
 	}

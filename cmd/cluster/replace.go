@@ -46,7 +46,7 @@ func (c *replaceCmd) Run(a *term.App) error {
 	if err := c.restore(ctx, a, dirs, out); err != nil {
 		return replaceEnd(err)
 	}
-	e, err := c.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	e, err := c.connect(f, warnings(a))
 	if err != nil {
 		return err
 	}

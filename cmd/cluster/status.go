@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +44,21 @@ func (c *connectFlags) connect(f *cluster.File, warn func(text string)) (*nats.T
 	return e, err
 }
 
+// open reads a file of a cluster, and connects. Warnings are printed.
+func (c *connectFlags) open(a *term.App, file string) (*cluster.File, *nats.Transport, error) {
+	f, err := read(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := c.connect(f, warnings(a))
+	return f, e, err
+}
+
+// warnings returns a function that prints warnings of a connection.
+func warnings(a *term.App) func(text string) {
+	return func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) }
+}
+
 type statusCmd struct {
 	File string `arg:"" name:"file"`
 	connectFlags
@@ -76,11 +90,7 @@ const statusPatience = 30 * time.Second
 
 // Run prints what the nodes say of themselves.
 func (c *statusCmd) Run(a *term.App) error {
-	f, err := read(c.File)
-	if err != nil {
-		return err
-	}
-	e, err := c.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	f, e, err := c.open(a, c.File)
 	if err != nil {
 		return err
 	}
@@ -91,9 +101,7 @@ func (c *statusCmd) Run(a *term.App) error {
 		return err
 	}
 	if c.JSON {
-		out := json.NewEncoder(a.Stdout)
-		out.SetIndent("", "  ")
-		err = out.Encode(r)
+		err = term.WriteJSON(a.Stdout, r)
 	} else {
 		err = r.print(a.Stdout)
 	}
