@@ -88,7 +88,7 @@ func (c *balanceCmd) apply(a *term.App) error {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
-		weights, err := x.weights(c.Weight)
+		weights, err := weightsOf(c.Weight, x.table.Nodes())
 		if err != nil {
 			return err
 		}

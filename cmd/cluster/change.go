@@ -190,11 +190,10 @@ func (c *changer) await(ctx context.Context, what func() (string, error)) error 
 }
 
 func nodesHave(nodes []int) string {
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(nodes), " ", ", "), "[]")
 	if len(nodes) == 1 {
-		return "node " + list + " has"
+		return nodeList(nodes) + " has"
 	}
-	return "nodes " + list + " have"
+	return nodeList(nodes) + " have"
 }
 
 // missing returns the nodes whose marks do not have the table. A node that has refused the change is an error.
@@ -319,11 +318,6 @@ func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
 	return cluster.LoadsOf(c.table, loads), nil
 }
 
-// weights returns the weights of all nodes.
-func (c *changer) weights(given []float64) ([]float64, error) {
-	return weightsOf(given, c.table.Nodes())
-}
-
 // weightsOf returns the weights of n nodes: those that were given, or equal ones.
 func weightsOf(given []float64, n int) ([]float64, error) {
 	if len(given) == 0 {
@@ -418,7 +412,7 @@ func (l *leaveCmd) Run(a *term.App) error {
 		if err := c.withoutBroker(ctx, l.Node); err != nil {
 			return err
 		}
-		weights, err := c.weights(l.Weight)
+		weights, err := weightsOf(l.Weight, c.table.Nodes())
 		if err != nil {
 			return err
 		}
@@ -435,7 +429,7 @@ func (l *leaveCmd) Run(a *term.App) error {
 				return err
 			}
 		}
-		if err := c.emptied(ctx, l.Node); err != nil {
+		if err := c.await(ctx, func() (string, error) { return c.holds(ctx, l.Node) }); err != nil {
 			return err
 		}
 		next, err := c.table.Depart(l.Node)
@@ -478,13 +472,8 @@ func (c *changer) check(node int) error {
 	return nil
 }
 
-// emptied waits until the other nodes have all records of a node that leaves, and it has theirs, and has rendered its
-// pages.
-func (c *changer) emptied(ctx context.Context, node int) error {
-	return c.await(ctx, func() (string, error) { return c.holds(ctx, node) })
-}
-
-// holds returns what a node that leaves still waits for; "" for nothing.
+// holds says why a node that leaves must stay; "" once the other nodes have all of its records, it has theirs, and it
+// has rendered its pages.
 func (c *changer) holds(ctx context.Context, node int) (string, error) {
 	marks, err := c.marks(ctx)
 	if err != nil {
@@ -560,7 +549,7 @@ func (g *forgetCmd) run(ctx context.Context, c *changer) error {
 	return nil
 }
 
-// lost says what is lost with a node, by its last status and the outboxes of the others.
+// lost says what is lost with a node, by its last status.
 func (g *forgetCmd) lost(ctx context.Context, c *changer) string {
 	text := ""
 	if v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.StatusKey(g.Node)); err == nil {

@@ -74,15 +74,9 @@ func (c *initCmd) Run(a *term.App) error {
 	if c.Nodes < 1 || c.Nodes > cluster.MaxNodes {
 		return term.Usage(fmt.Errorf("--nodes %d: must be between 1 and %d", c.Nodes, cluster.MaxNodes))
 	}
-	weights := c.Weight
-	if len(weights) == 0 {
-		for range c.Nodes {
-			weights = append(weights, 1)
-		}
-	}
-	if len(weights) != c.Nodes {
-		return term.Usage(fmt.Errorf("--weight has %s for %s",
-			human.Counted(len(weights), "weight", "weights"), human.Counted(c.Nodes, "node", "nodes")))
+	weights, err := weightsOf(c.Weight, c.Nodes)
+	if err != nil {
+		return err
 	}
 	if _, err := os.Lstat(c.File); c.Keep && err == nil {
 		return c.keep(a)

@@ -27,7 +27,7 @@ func (j *joinCmd) Run(a *term.App) error {
 		}
 		fmt.Fprintf(a.Stdout, "The cluster has room for node %d. Copy %s to its machine, and start it there with the "+
 			"flags of the other nodes and --node %d.\n", node, c.file, node)
-		weights, err := c.weights(j.Weight)
+		weights, err := weightsOf(j.Weight, c.table.Nodes())
 		if err != nil {
 			return err
 		}
