@@ -58,7 +58,7 @@ func (c *balanceCmd) Run(a *term.App) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()
-	if f.Table, err = inForce(ctx, e, f); err != nil {
+	if f.Table, _, err = inForce(ctx, e, f); err != nil {
 		return errors.Join(err, e.Close())
 	}
 	weights, err := weightsOf(c.Weight, f.Table.Nodes())

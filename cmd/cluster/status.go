@@ -112,20 +112,21 @@ func (c *statusCmd) Run(a *term.App) error {
 }
 
 // inForce returns the table of owners: that of the broker, if it has changed while the crawl ran, else that of the
-// file.
-func inForce(ctx context.Context, e *nats.Transport, f *cluster.File) (*cluster.Table, error) {
+// file. last is the last change at the broker; nil if there is none, or it was refused.
+func inForce(ctx context.Context, e *nats.Transport, f *cluster.File) (_ *cluster.Table, last *cluster.TableChange,
+	_ error) {
 	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
-	if errors.Is(err, cluster.ErrNotFound) {
-		return f.Table, nil
+	if err != nil && !errors.Is(err, cluster.ErrNotFound) {
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, err
+	last, table, err := cluster.DecodeTableChange(v.Data)
+	switch {
+	case err != nil || last.Refused != "":
+		return f.Table, nil, nil
+	case table.Moves() <= f.Table.Moves():
+		return f.Table, last, nil
 	}
-	if c, table, err := cluster.DecodeTableChange(v.Data); err == nil && c.Refused == "" &&
-		table.Moves() > f.Table.Moves() {
-		return table, nil
-	}
-	return f.Table, nil
+	return table, last, nil
 }
 
 // behind returns the nodes whose marks do not have the table; none if it has not changed while the crawl ran.
@@ -148,7 +149,7 @@ func behind(ctx context.Context, e *nats.Transport, table *cluster.Table) (late 
 
 // look reads the statuses and the figures of the streams.
 func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, error) {
-	table, err := inForce(ctx, e, f)
+	table, last, err := inForce(ctx, e, f)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +173,9 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 	if len(late) > 0 {
 		r.Change = fmt.Sprintf("The table of owners changes, until %s table %d.", nodesHave(late), table.Moves())
 	}
-	if err := r.inProgress(ctx, e); err != nil {
-		return nil, err
+	if last != nil && last.Command != nil {
+		r.Change = strings.TrimSpace(fmt.Sprintf("%s is in progress, or was interrupted (%s continues it). %s",
+			commandText(last.Command), againText(last.Command), r.Change))
 	}
 	for node := range nodes {
 		info, err := e.StreamInfo(ctx, node)
@@ -183,22 +185,6 @@ func look(ctx context.Context, e *nats.Transport, f *cluster.File) (*report, err
 		r.Streams = append(r.Streams, info)
 	}
 	return r, nil
-}
-
-// inProgress notes the command that changes the table, if there is one.
-func (r *report) inProgress(ctx context.Context, e *nats.Transport) error {
-	v, err := e.Get(ctx, cluster.BucketCrawl, cluster.TableKey)
-	if errors.Is(err, cluster.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if c, _, err := cluster.DecodeTableChange(v.Data); err == nil && c.Command != nil && c.Refused == "" {
-		r.Change = strings.TrimSpace(fmt.Sprintf("%s is in progress, or was interrupted (%s continues it). %s",
-			commandText(c.Command), againText(c.Command), r.Change))
-	}
-	return nil
 }
 
 // printHead prints the sums, the condition and the problems, a line each.
