@@ -59,33 +59,21 @@ func (b *outboxes) start(ctx context.Context) {
 // transaction.
 func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 	own := batch.Tuples[:0]
-	sent, lost := int64(0), int64(0) // lost: those sent to abandoned nodes
 	for i, t := range batch.Tuples {
 		node := int(batch.Nodes[i])
 		if node == b.opt.Node {
 			own = append(own, t)
-			continue
-		}
-		sent++
-		if b.gone.has(node) {
-			lost++
-		}
-		if err := b.boxes[node].AddLink(uint64(t.Key), t.Aux); err != nil {
+		} else if err := b.link(node, uint64(t.Key), t.Aux, tx); err != nil {
 			return err
 		}
 	}
 	batch.Tuples = own
-	edges, lostEdges := int64(0), int64(0)
 	for i := range batch.Away {
 		e := &batch.Away[i]
 		if b.recentEdge(e.Edge) {
 			continue
 		}
-		edges++
-		if b.gone.has(e.Node) {
-			lostEdges++
-		}
-		if err := b.boxes[e.Node].AddEdge(e.From, e.To); err != nil {
+		if err := b.edge(e.Node, e.From, e.To, tx); err != nil {
 			return err
 		}
 	}
@@ -98,43 +86,44 @@ func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 			}
 		}
 	}
-	tx.Count(state.CountLinksSent, sent)
-	tx.Count(state.CountEdgesSent, edges)
-	tx.Count(state.CountLinksAbandoned, lost)
-	tx.Count(state.CountEdgesAbandoned, lostEdges)
 	return nil
 }
 
 // sendOn puts the records of a message that other nodes own into their outboxes. It is part of a transaction.
 func (b *outboxes) sendOn(in *admit.Inlet, tx *account.Tx) error {
-	sent, lost := int64(0), int64(0)
 	for i := range in.Onward.Links {
 		l := &in.Onward.Links[i]
-		if b.gone.has(l.Node) {
-			lost++
-		}
-		if err := b.boxes[l.Node].AddLink(l.Key, l.Record); err != nil {
+		if err := b.link(l.Node, l.Key, l.Record, tx); err != nil {
 			return err
 		}
-		sent++
 	}
-	tx.Count(state.CountLinksSent, sent)
-	tx.Count(state.CountLinksTaken, sent)
-	tx.Count(state.CountLinksAbandoned, lost)
-	edges, lostEdges := int64(len(in.Onward.Edges)), int64(0)
 	for i := range in.Onward.Edges {
 		e := &in.Onward.Edges[i]
-		if b.gone.has(e.Node) {
-			lostEdges++
-		}
-		if err := b.boxes[e.Node].AddEdge(e.From, e.To); err != nil {
+		if err := b.edge(e.Node, e.From, e.To, tx); err != nil {
 			return err
 		}
 	}
-	tx.Count(state.CountEdgesSent, edges)
-	tx.Count(state.CountEdgesTaken, edges)
-	tx.Count(state.CountEdgesAbandoned, lostEdges)
+	tx.Count(state.CountLinksTaken, int64(len(in.Onward.Links)))
+	tx.Count(state.CountEdgesTaken, int64(len(in.Onward.Edges)))
 	return nil
+}
+
+// link puts a link into the outbox for a node.
+func (b *outboxes) link(node int, key uint64, record []byte, tx *account.Tx) error {
+	tx.Count(state.CountLinksSent, 1)
+	if b.gone.has(node) {
+		tx.Count(state.CountLinksAbandoned, 1)
+	}
+	return b.boxes[node].AddLink(key, record)
+}
+
+// edge puts an edge into the outbox for a node.
+func (b *outboxes) edge(node int, from, to []byte, tx *account.Tx) error {
+	tx.Count(state.CountEdgesSent, 1)
+	if b.gone.has(node) {
+		tx.Count(state.CountEdgesAbandoned, 1)
+	}
+	return b.boxes[node].AddEdge(from, to)
 }
 
 // dropAbandoned empties the outboxes for abandoned nodes. Those for nodes that take part no more are passed on, unless
