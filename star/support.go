@@ -269,7 +269,7 @@ func (f *frozenSupport) save(tails *disk.Tails, st *State) error {
 
 // loadSupport loads the saved state.
 func (s *Star) loadSupport(st *State) (err error) {
-	if s.seeds, err = seedsOf(s.opt.Set, st); err != nil {
+	if s.seeds, err = SeedsOf(s.opt.Set, st); err != nil {
 		return err
 	}
 	s.written = st.V >= furtherVersion
@@ -307,8 +307,8 @@ func appendSeeds(dst []byte, seeds []uint64) []byte {
 	return dst
 }
 
-// seedsOf returns the PLDs of seeds in a state.
-func seedsOf(set disk.Set, st *State) ([]uint64, error) {
+// SeedsOf returns the keys of the PLDs of seeds in a state, ascending.
+func SeedsOf(set disk.Set, st *State) ([]uint64, error) {
 	if st.Seeds == nil {
 		return nil, nil
 	}

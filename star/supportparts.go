@@ -30,9 +30,6 @@ func WalkSupport(set disk.Set, name string, st *State, fn func(Edge) error) erro
 	return WalkEdges(set, name, st, fn)
 }
 
-// SeedsOf returns the keys of the PLDs of seeds in a state, ascending.
-func SeedsOf(set disk.Set, st *State) ([]uint64, error) { return seedsOf(set, st) }
-
 // eachEdge calls fn for all edges, and for those from PLDs to themselves with Whole.
 func (c *supportSum) eachEdge(fn func(Edge) error) error {
 	if !c.Whole {
@@ -51,7 +48,7 @@ func (c *supportSum) eachEdge(fn func(Edge) error) error {
 
 // allSeeds returns the seeds of all nodes, at most MostSeeds, with the lowest keys, as one node would keep them.
 func (c *supportSum) allSeeds() ([]uint64, error) {
-	seeds, err := seedsOf(c.Set, c.State)
+	seeds, err := SeedsOf(c.Set, c.State)
 	if err != nil {
 		return nil, err
 	}

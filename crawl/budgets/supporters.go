@@ -178,7 +178,7 @@ func (b *Stage) compute(ctx context.Context, opt star.SupportOptions, records in
 		opt.Update = b.updateSupport(ctx)
 	}
 	opt.Set, opt.Name, opt.State, opt.FS = r.Set, state.NameStar, st, b.saved.Set.FS
-	opt.Dir, opt.RAMBytes, opt.Ranks = b.supportDir(), b.opt.Plan.SupportBytes(), b.rankLimit()
+	opt.Dir, opt.RAMBytes, opt.Ranks = b.supportDir(), b.opt.Plan.SupportBytes(), b.opt.Budgets.Ranks
 	ranks, err := star.ComputeSupport(ctx, opt)
 	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) &&
 		errors.Is(context.Cause(ctx), space.ErrRecalled) {
@@ -186,9 +186,6 @@ func (b *Stage) compute(ctx context.Context, opt star.SupportOptions, records in
 	}
 	return ranks, err
 }
-
-// rankLimit returns the number of ranks that the budget functions of this run may use.
-func (b *Stage) rankLimit() int { return b.opt.Budgets.Ranks }
 
 // openCheckpoint opens the files of STAR that the last checkpoint names, so that they stay readable.
 func (b *Stage) openCheckpoint() (*state.Reader, *star.State, error) {

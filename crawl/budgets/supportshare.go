@@ -266,7 +266,7 @@ func (b *Stage) applyValues(ctx context.Context, h *supportHeader,
 	defer r.Close()
 	v := &valueReader{read: read, blocks: h.Blocks}
 	ranks, err := star.ApplySupport(ctx, star.SupportOptions{Set: r.Set, Name: state.NameStar, State: st,
-		Ranks: b.rankLimit(), Update: b.updateSupport(ctx)}, v.support)
+		Ranks: b.opt.Budgets.Ranks, Update: b.updateSupport(ctx)}, v.support)
 	if err != nil {
 		return nil, err
 	}
