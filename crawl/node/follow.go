@@ -44,3 +44,12 @@ func followOne(ctx context.Context, w cluster.Watcher, listed func(empty bool),
 		}
 	}
 }
+
+// put writes a value of the crawl's bucket.
+func (o *Options) put(ctx context.Context, key string, v interface{ Encode() ([]byte, error) }) error {
+	data, err := v.Encode()
+	if err == nil {
+		_, err = o.Transport.Put(ctx, cluster.BucketCrawl, key, data)
+	}
+	return err
+}

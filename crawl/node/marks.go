@@ -186,12 +186,8 @@ func (s *marks) errEmpty() error {
 
 // write writes a mark, and purges the stream up to seq, a sequence of that connection.
 func (s *marks) write(ctx context.Context, mark *cluster.Mark, seq, connection uint64) error {
-	data, err := mark.Encode()
-	if err != nil {
-		return err
-	}
 	e := s.opt.Transport
-	if _, err := e.Put(ctx, cluster.BucketCrawl, cluster.MarkKey(s.opt.Node), data); err != nil {
+	if err := s.opt.put(ctx, cluster.MarkKey(s.opt.Node), mark); err != nil {
 		return err
 	}
 	s.heard.noteMark(mark)

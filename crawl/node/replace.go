@@ -73,11 +73,7 @@ func (s *replacements) take(ctx context.Context, r *cluster.Replacement) error {
 	a := &cluster.ReplaceAnswer{Node: s.opt.Node, Of: r.Node, Bound: bound, Own: s.intake.incarnationOf(s.opt.Node),
 		Table: s.opt.Table.Sum(), Taken: taken, Last: f.Last, Out: f.Added,
 		Gone: cluster.Taken{Number: f.TakenNumber, Totals: f.Gone}, Abandoned: s.gone.nodes()}
-	data, err := a.Encode()
-	if err == nil {
-		_, err = s.opt.Transport.Put(ctx, cluster.BucketCrawl, cluster.AnswerKey(r.Node, s.opt.Node), data)
-	}
-	if err != nil {
+	if err := s.opt.put(ctx, cluster.AnswerKey(r.Node, s.opt.Node), a); err != nil {
 		s.opt.Log.Debug("waiting to answer a node that is replaced", "error", err)
 	}
 	return nil

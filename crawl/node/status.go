@@ -147,7 +147,7 @@ func (s *statuses) publish(ctx context.Context) error {
 			rate = float64(pages-last) / seconds
 			last, at = pages, now
 		}
-		if err := s.put(ctx, s.status(rate)); err != nil {
+		if err := s.opt.put(ctx, cluster.StatusKey(s.opt.Node), s.status(rate)); err != nil {
 			s.opt.Log.Debug("waiting to write the status", "error", err)
 		}
 		if !now.Before(loads) {
@@ -162,26 +162,14 @@ func (s *statuses) publish(ctx context.Context) error {
 	return nil
 }
 
-func (s *statuses) put(ctx context.Context, st *cluster.Status) error {
-	data, err := st.Encode()
-	if err == nil {
-		_, err = s.opt.Transport.Put(ctx, cluster.BucketCrawl, cluster.StatusKey(s.opt.Node), data)
-	}
-	return err
-}
-
 // putLoads writes the loads of slots.
 func (s *statuses) putLoads(ctx context.Context) error {
 	l := s.run.Accounts.Loads()
 	if l == nil {
 		return nil
 	}
-	n := &cluster.NodeLoads{Node: s.opt.Node, Time: time.Now().UTC().Round(time.Second), Loads: *l}
-	data, err := n.Encode()
-	if err == nil {
-		_, err = s.opt.Transport.Put(ctx, cluster.BucketCrawl, cluster.LoadsKey(s.opt.Node), data)
-	}
-	return err
+	return s.opt.put(ctx, cluster.LoadsKey(s.opt.Node),
+		&cluster.NodeLoads{Node: s.opt.Node, Time: time.Now().UTC().Round(time.Second), Loads: *l})
 }
 
 // publishEnd writes that the node has ended.
@@ -193,7 +181,7 @@ func (s *statuses) publishEnd(ctx context.Context, why string) {
 	if l := st.Leases; l != nil { // its leases are free
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
-	if err := errors.Join(s.put(ctx, st), s.putLoads(ctx)); err != nil {
+	if err := errors.Join(s.opt.put(ctx, cluster.StatusKey(st.Node), st), s.putLoads(ctx)); err != nil {
 		s.opt.Log.Debug("could not announce the end of this node", "error", err)
 	}
 }

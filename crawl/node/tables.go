@@ -391,7 +391,7 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 	case next.Refused != "":
 		return nil, nil
 	case next.Gives(t.opt.Node):
-		return t.dueToGive(ctx, next, moves)
+		return t.dueToGive(ctx, next, table, moves)
 	}
 	takers := cluster.Takers(own, table)
 	if slices.Contains(takers, t.opt.Node) {
@@ -408,7 +408,8 @@ func (t *tables) due(ctx context.Context) (*Turn, error) {
 // dueToGive returns the turn in which this node, a giver, gives its slots; nil: not yet. The first giver, without those
 // that were abandoned, may refuse the change. The others begin when it has given its slots; one that cannot give then
 // tries again every giveAgain.
-func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, moves []int) (*Turn, error) {
+func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, table *cluster.Table,
+	moves []int) (*Turn, error) {
 	has := func(node int) bool { return moves[node] >= next.Moves }
 	givers := slices.DeleteFunc(slices.Clone(next.GiverList()), t.gone.has)
 	rank, why := slices.Index(givers, t.opt.Node), ""
@@ -446,12 +447,7 @@ func (t *tables) dueToGive(ctx context.Context, next *cluster.TableChange, moves
 			fmt.Errorf("node %d", node))
 		return nil, nil
 	}
-	turn, err := turnOf(next)
-	if err != nil {
-		return nil, err
-	}
-	turn.Give = true
-	return turn, nil
+	return &Turn{Change: next, Table: table, Give: true}, nil
 }
 
 // earlier returns a node that runs a program that cannot follow a change, or whose mark is not known; -1: none.
