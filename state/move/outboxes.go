@@ -1,7 +1,6 @@
 package move
 
 import (
-	"errors"
 	"fmt"
 
 	"drumbeat/admit"
@@ -35,7 +34,7 @@ func (m *mover) outboxes(n *node) error {
 
 // outbox takes the messages of one node for another.
 func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder) error {
-	name := fmt.Sprint(state.OutboxPrefix, to.number)
+	name := state.OutboxName(to.number)
 	st, err := state.Part[cluster.OutboxState](from.m, name)
 	if err != nil {
 		return err
@@ -77,8 +76,7 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *cluster.Decoder)
 	}
 	if count != st.Last-taken.Number || sum != st.Whole {
 		return fmt.Errorf("the outbox of node %d has %s from number %d on, want %d: %w", from.number,
-			human.Counted(count, "message", "messages"),
-			taken.Number+1, st.Last-taken.Number, errors.Join(state.ErrIncompatible))
+			human.Counted(count, "message", "messages"), taken.Number+1, st.Last-taken.Number, state.ErrIncompatible)
 	}
 	if count > 0 {
 		to.taken[from.number] = cluster.Taken{Number: st.Last, Totals: st.Whole}

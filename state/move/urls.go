@@ -280,8 +280,9 @@ func (m *mover) places(n *node) error {
 	return nil
 }
 
-// urlQueue rewrites a queue of URLs without the moving ones. A node that gives no slots keeps its queues.
-func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
+// queue rewrites a queue of URLs without the moving ones. A node that gives no slots keeps its queues: copied is the
+// state with copied tails.
+func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State,
 	noted func(keep bool)) (*queue.State, error) {
 	var failed error
 	keep := func(rec []byte) bool {
@@ -296,10 +297,10 @@ func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State,
 		return keep
 	}
 	if !n.gives {
-		_, err := queue.Scan(n.saved.Set, name, st, func(rec []byte) error { keep(rec); return failed }, nil)
-		return st, err
+		_, err := queue.Scan(n.saved.Set, name, old, func(rec []byte) error { keep(rec); return failed }, nil)
+		return copied, err
 	}
-	next, err := n.shadow.RemakeQueue(name, st, keep)
+	next, err := n.shadow.RemakeQueue(name, old, keep)
 	if err == nil {
 		err = failed
 	}
@@ -330,16 +331,6 @@ func (m *mover) kept(n *node) repair.RemakeOne {
 	return func(name string, p state.Place, old, copied *queue.State) (*queue.State, error) {
 		return m.queue(n, name, p, old, copied, nil)
 	}
-}
-
-// queue is urlQueue; a kept queue has the state with copied tails.
-func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State,
-	noted func(keep bool)) (*queue.State, error) {
-	st, err := m.urlQueue(n, name, p, old, noted)
-	if err == nil && !n.gives {
-		st = copied
-	}
-	return st, err
 }
 
 // queues divides QR, Q and the held URLs.
