@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -274,13 +273,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 				o.Cluster.LeaseTTL = lease.LeastTTL
 			})
 			defer c.close()
-			chaos, stop := context.WithCancel(t.Context())
-			var events []string
-			var ended sync.WaitGroup
-			ended.Go(func() {
-				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
-					Log: func(event string) { events = append(events, event) }})
-			})
+			stop := c.chaos()
 			before := time.Duration(500+rng.IntN(4000)) * time.Millisecond
 			c.together(before, func(int, *Options) {}, func(node int, _ *Result, err error) {
 				if err != nil {
@@ -293,8 +286,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 				c.options[node].Cluster.Abandoned, c.options[node].Cluster.Reconfigure = []int{nodes - 1}, true
 			}
 			c.lives(atRandom(rng, 4), &kills)
-			stop()
-			ended.Wait()
+			events := stop()
 			c.options = append(c.options, lost)
 			c.checkGivenUp(false)
 			if t.Failed() {

@@ -96,6 +96,22 @@ func (c *testCluster) run(ctx context.Context) []*Result {
 	return results
 }
 
+// chaos makes the broker lose data, and be away, until stop is called, which returns what happened.
+func (c *testCluster) chaos() (stop func() (events []string)) {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	var events []string
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		c.net.Chaos(ctx, mem.Chaos{Nodes: len(c.options), Every: 20 * time.Second, Away: 15 * time.Second,
+			Log: func(event string) { events = append(events, event) }})
+	})
+	return func() []string {
+		cancel()
+		ended.Wait()
+		return events
+	}
+}
+
 // close closes the engines.
 func (c *testCluster) close() {
 	for _, e := range c.engines {
@@ -213,16 +229,9 @@ func TestClusterCuts(t *testing.T) {
 				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
 			})
 			defer c.close()
-			chaos, stop := context.WithCancel(t.Context())
-			var events []string
-			var ended sync.WaitGroup
-			ended.Go(func() {
-				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
-					Log: func(event string) { events = append(events, event) }})
-			})
+			stop := c.chaos()
 			c.lives(atRandom(rng, 4), &kills)
-			stop()
-			ended.Wait()
+			events := stop()
 			doubled += c.checkCuts()
 			if t.Failed() {
 				t.Fatalf("seed %d: %v %v", seed, events, c.net.Counts())

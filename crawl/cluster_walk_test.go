@@ -158,15 +158,9 @@ func TestClusterWalkCuts(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x77616c6b))
 			c := walkCluster(t, seed, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05})
 			defer c.close()
-			chaos, stop := context.WithCancel(t.Context())
-			var ended sync.WaitGroup
-			ended.Go(func() {
-				c.net.Chaos(chaos, mem.Chaos{Nodes: 3, Every: 20 * time.Second, Away: 15 * time.Second,
-					Log: func(string) {}})
-			})
+			stop := c.chaos()
 			c.lives(atRandom(rng, 4), &kills)
 			stop()
-			ended.Wait()
 			c.checkWalk(true)
 			if t.Failed() {
 				t.Fatalf("seed %d", seed)

@@ -1,10 +1,8 @@
 package crawl
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -142,16 +140,9 @@ func TestClusterPagesCuts(t *testing.T) {
 			})
 			defer c.close()
 			c.stop = StopPages
-			chaos, stop := context.WithCancel(t.Context())
-			var events []string
-			var ended sync.WaitGroup
-			ended.Go(func() {
-				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
-					Log: func(event string) { events = append(events, event) }})
-			})
+			stop := c.chaos()
 			c.lives(atRandom(rng, 4), &kills)
-			stop()
-			ended.Wait()
+			events := stop()
 			for node := range c.options {
 				checkDeep(t, &c.options[node])
 			}
