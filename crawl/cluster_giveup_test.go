@@ -259,11 +259,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](60, 4); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x67697665))
-			o := simweb.Defaults(seed)
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 6
-			o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
-			web, err := simweb.New(o)
-			must(t, err)
+			web := cutWeb(t, seed, func(o *simweb.Options) { o.SeedURLs, o.Robots.RedirectHost = 6, 0 })
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
 				NoAck: 0.05}, func(_ int, o *Options) {

@@ -71,6 +71,20 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults,
 	return c
 }
 
+// cutWeb is a web for a crawl whose nodes are cut off. change may be nil.
+func cutWeb(t *testing.T, seed uint64, change func(o *simweb.Options)) *simweb.Web {
+	t.Helper()
+	o := simweb.Defaults(seed)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
+	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
+	if change != nil {
+		change(&o)
+	}
+	web, err := simweb.New(o)
+	must(t, err)
+	return web
+}
+
 // run runs all nodes until they end. If one fails, or runs for longer than a day, all stop: the others would
 // wait for it.
 func (c *testCluster) run(ctx context.Context) []*Result {
@@ -217,11 +231,7 @@ func TestClusterCuts(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x636c7573))
-			o := simweb.Defaults(seed)
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
-			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-			web, err := simweb.New(o)
-			must(t, err)
+			web := cutWeb(t, seed, nil)
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,
 				NoAck: 0.05}, func(_ int, o *Options) {

@@ -75,11 +75,9 @@ type cutPoint struct {
 // crawl crawls a small web, and returns how many disk operations and calls of the broker the victim's first life had.
 func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 	inBubble(t, func(t *testing.T) {
-		o := simweb.Defaults(seed)
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 10, 14, 50, 4, 8, 300, 4
-		o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-		web, err := simweb.New(o)
-		must(t, err)
+		web := cutWeb(t, seed, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 10, 14, 50, 4, 8, 300, 4
+		})
 		c := newCluster(t, web, p.nodes, mem.Faults{}, func(_ int, o *Options) {
 			small(o)
 			// A robots.txt that redirects to a host of the node that is away counts as unavailable for a time.

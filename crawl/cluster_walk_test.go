@@ -22,11 +22,7 @@ import (
 
 // walkCluster is a random walk of three nodes, with seeds at one or two of them.
 func walkCluster(t *testing.T, seed uint64, faults mem.Faults) *testCluster {
-	o := simweb.Defaults(seed)
-	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 12, 500, 2
-	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-	web, err := simweb.New(o)
-	must(t, err)
+	web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages, o.LinksPerPage = 300, 12 })
 	return newCluster(t, web, 3, faults, func(_ int, o *Options) {
 		small(o)
 		o.Order.Strategy, o.Order.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: 200}

@@ -126,11 +126,7 @@ func TestClusterPagesCuts(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 4); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x70616765))
-			o := simweb.Defaults(seed)
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 8, 24, 300, 6, 25, 500, 2
-			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-			web, err := simweb.New(o)
-			must(t, err)
+			web := cutWeb(t, seed, func(o *simweb.Options) { o.PLDs, o.Pages = 8, 300 })
 			limit := int64(60 + rng.IntN(60))
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1,

@@ -249,16 +249,6 @@ func unseenPlace(moved *[state.NumPlaces]int64) (p state.Place, ok bool) {
 	return 0, false
 }
 
-func placesWeb(t *testing.T, seed uint64) *simweb.Web {
-	t.Helper()
-	o := simweb.Defaults(seed)
-	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
-	o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
-	web, err := simweb.New(o)
-	must(t, err)
-	return web
-}
-
 // placesOptions makes URLs wait in many places. It returns what allows the servers that a slow crawl does not visit.
 func placesOptions(o *Options, slow bool, allow func(*Options)) func(*Options) {
 	small(o)
@@ -297,7 +287,7 @@ func TestClusterMovePlaces(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x706c6163))
-			web := placesWeb(t, seed)
+			web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages, o.Robots.RedirectHost = 400, 0 })
 			nodes := 2 + int(seed%2)
 			slow, allow := seed%3 == 0, func(*Options) {}
 			c, fs := movable(t, web, nodes, func(o *Options) { allow = placesOptions(o, slow, allow) })

@@ -37,11 +37,7 @@ func TestForgetCuts(t *testing.T) {
 
 // forgetCuts crawls with three nodes, and never starts one of them. It returns how many records the others pass on.
 func forgetCuts(t *testing.T, seed uint64, chaotic bool, kills *int) (passed int64) {
-	o := simweb.Defaults(seed)
-	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 25, 500, 2
-	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-	web, err := simweb.New(o)
-	must(t, err)
+	web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages = 300 })
 	faults := mem.Faults{Delay: 100 * time.Millisecond}
 	if chaotic {
 		faults = mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}

@@ -291,11 +291,7 @@ func (o *coordinator) apply(ctx context.Context, kind cluster.ChangeKind, before
 // giveCuts is a crawl whose slots move, there and back, while nodes are cut off.
 func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled int, given int64) {
 	chaotic, rng := seed%2 == 0, rand.New(rand.NewPCG(seed, 0x67697665))
-	o := simweb.Defaults(seed)
-	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 300, 6, 25, 500, 2
-	o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, max(1, kind.requests), 0
-	web, err := simweb.New(o)
-	must(t, err)
+	web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages, o.LogRequests = 300, max(1, kind.requests) })
 	nodes := 2 + int(seed%3)
 	faults := mem.Faults{Delay: 100 * time.Millisecond}
 	if chaotic {

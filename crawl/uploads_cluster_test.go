@@ -127,11 +127,7 @@ func TestClusterObjectStoreCuts(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](30, 3); seed++ {
 		inBubble(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x73746f7265))
-			o := simweb.Defaults(seed)
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
-			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
-			web, err := simweb.New(o)
-			must(t, err)
+			web := cutWeb(t, seed, nil)
 			s := newStoredCluster(t, web, 2+int(seed%2), mem.Faults{Delay: 100 * time.Millisecond}, func(o *Options) {
 				small(o)
 				o.Drum.BucketBytes, o.Output.WARCFileBytes, o.Output.RollEvery = 4<<10, 8_000, 2*time.Second
