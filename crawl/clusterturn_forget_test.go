@@ -74,8 +74,8 @@ func forgetCuts(t *testing.T, seed uint64, chaotic bool, kills *int) (passed int
 	c.lives(how, kills)
 	stop()
 	ended.Wait()
+	c.setTable(next)
 	for i := range c.options {
-		c.options[i].Cluster.Table = next
 		s := &c.auditNode(c.options[i].Disk.FS, i).Cluster.Pair(2).Sent
 		if !s.Abandoned || s.Dropped != (cluster.Totals{}) || s.PassedOn != s.Out {
 			t.Errorf("node %d has passed on %+v of %+v, and dropped %+v", i, s.PassedOn, s.Out, s.Dropped)

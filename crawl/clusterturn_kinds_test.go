@@ -224,16 +224,7 @@ func TestGiveEnqueued(t *testing.T) {
 		})
 		results := c.run(ctx)
 		done.Wait()
-		for i := range c.options {
-			c.options[i].Cluster.Table = next
-		}
-		c.check(results)
-		for i := range c.options {
-			checkDeep(t, &c.options[i])
-		}
-		if c.conserved() == 0 {
-			t.Error("no URL has moved")
-		}
+		c.checkTurned(results, next)
 	})
 }
 

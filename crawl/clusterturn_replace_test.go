@@ -188,11 +188,7 @@ func (c *testCluster) add(table *cluster.Table) {
 // checkReplaced checks the end of a crawl in which a node was replaced, with the last table of owners.
 func (c *testCluster) checkReplaced(victim int, table *cluster.Table) {
 	c.t.Helper()
-	for i := range c.options {
-		of := *c.options[i].Cluster
-		of.Table = table
-		c.options[i].Cluster = &of
-	}
+	c.setTable(table)
 	c.checkResynced(victim, 2, c.lostBy(victim))
 	if c.conserved() == 0 {
 		c.t.Error("no URL has moved")

@@ -136,18 +136,31 @@ func TestGiveWhileRunning(t *testing.T) {
 		}()
 		results := c.run(t.Context())
 		<-done
-		for i := range c.options {
-			c.options[i].Cluster.Table = next
-		}
-		c.check(results)
+		c.checkTurned(results, next)
 		c.checkLoads(true)
-		for i := range c.options {
-			checkDeep(t, &c.options[i])
-		}
-		if c.conserved() == 0 {
-			t.Error("no URL has moved")
-		}
 	})
+}
+
+// checkTurned checks the end of a crawl whose slots have moved, with the last table of owners.
+func (c *testCluster) checkTurned(results []*Result, table *cluster.Table) {
+	c.t.Helper()
+	c.setTable(table)
+	c.check(results)
+	for i := range c.options {
+		checkDeep(c.t, &c.options[i])
+	}
+	if c.conserved() == 0 {
+		c.t.Error("no URL has moved")
+	}
+}
+
+// setTable gives the nodes, which have ended, the last table of owners.
+func (c *testCluster) setTable(table *cluster.Table) {
+	for i := range c.options {
+		of := *c.options[i].Cluster
+		of.Table = table
+		c.options[i].Cluster = &of
+	}
 }
 
 // conserved compares what the nodes have given with what they have got.
@@ -232,16 +245,7 @@ func TestGrow(t *testing.T) {
 				t.Fatalf("node %d: %v", node, err)
 			}
 		}
-		for i := range c.options {
-			c.options[i].Cluster.Table = table
-		}
-		c.check(results)
-		for i := range c.options {
-			checkDeep(t, &c.options[i])
-		}
-		if c.conserved() == 0 {
-			t.Error("no URL has moved")
-		}
+		c.checkTurned(results, table)
 	})
 }
 
@@ -341,9 +345,7 @@ func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled in
 	c.lives(cuts.noted(how), kills)
 	stop()
 	ended.Wait()
-	for i := range c.options {
-		c.options[i].Cluster.Table = table
-	}
+	c.setTable(table)
 	if kind.check != nil {
 		doubled = kind.check(c, cuts)
 	} else {
@@ -496,9 +498,7 @@ func TestMoveAfterGive(t *testing.T) {
 		table = c.options[0].Cluster.Table
 		give(1, 0, false)
 		c.follow(fs)
-		for i := range c.options {
-			c.options[i].Cluster.Table = table
-		}
+		c.setTable(table)
 		checkFetched(t, web, &c.options[0])
 		for i := range c.options {
 			checkDeep(t, &c.options[i])
@@ -577,11 +577,5 @@ func giveRefused(t *testing.T, victim int) {
 	})
 	results := c.run(t.Context())
 	done.Wait()
-	for i := range c.options {
-		c.options[i].Cluster.Table = next
-	}
-	c.check(results)
-	if c.conserved() == 0 {
-		t.Error("no URL has moved")
-	}
+	c.checkTurned(results, next)
 }

@@ -275,9 +275,7 @@ func TestRenderClusterGive(t *testing.T) {
 		}()
 		c.run(t.Context())
 		<-done
-		for node := range c.options {
-			c.options[node].Cluster.Table = next
-		}
+		c.setTable(next)
 		w.checkAll(t, c)
 		o := &c.options[0]
 		pages := testworld.Rendered(t, o.Disk.FS, o.Disk.Dirs)
