@@ -76,7 +76,7 @@ type Beast struct {
 	old           *queue.Queue // the generation being scanned; nil without a scan
 	oldGen        uint64
 	retired       []*queue.Queue // read to the end; destroyed after the next checkpoint
-	marks         marks          // of records to be sifted
+	unsifted      unsifted
 
 	// pinMu guards pins and lowest. It is taken inside mu, or alone.
 	pinMu  sync.Mutex
@@ -224,7 +224,7 @@ func (b *Beast) Advance() {
 	defer b.mu.RUnlock()
 	q := b.queues[b.current.load()]
 	q.Advance()
-	b.marks.passed(q, 1)
+	b.unsifted.passed(q, 1)
 }
 
 // moveOn moves s, whose queue has been read to the end, to the lowest non-empty queue. The old queue stays
@@ -248,7 +248,7 @@ func (b *Beast) moveOn() bool {
 
 // retire ends the use of a queue that has been read to its end. mu must be held for writing.
 func (b *Beast) retire(q *queue.Queue) {
-	b.marks.drop(q)
+	b.unsifted.drop(q)
 	b.retired = append(b.retired, q)
 }
 

@@ -10,15 +10,15 @@ import (
 	"drumbeat/queue"
 )
 
-// Versions of State: of one Beast, of several lanes, which an older program must not take for one, and of marked
+// Versions of State: of one Beast, of several lanes, which an older program must not take for one, and of unsifted
 // records, which it must not read as those of the crawl.
 const (
 	stateVersion = 1
 	lanesVersion = 2
-	// markedVersion is that of one Beast with marked records (State.Sift).
-	markedVersion = 3
-	// markedLanesVersion is that of several lanes with marked records.
-	markedLanesVersion = 4
+	// unsiftedVersion is that of one Beast with unsifted records (State.Sift).
+	unsiftedVersion = 3
+	// unsiftedLanesVersion is that of several lanes with unsifted records.
+	unsiftedLanesVersion = 4
 )
 
 // State is the state of a Beast, or of Lanes, in a manifest.
@@ -44,15 +44,15 @@ const maxStateNumber = 1 << 56
 
 // QueueState is one queue of a State.
 type QueueState struct {
-	N      int64 // number, or generation of QF
-	State  *queue.State
-	Marked int64 `json:",omitempty"` // records at its head that Sift has not looked at
+	N        int64 // number, or generation of QF
+	State    *queue.State
+	Unsifted int64 `json:"Marked,omitempty"` // records at its head that Sift has not looked at
 }
 
 func (st *State) check() error {
 	switch {
-	case st.V != stateVersion && st.V != markedVersion:
-		return fmt.Errorf("state has version %d, want %d or %d", st.V, stateVersion, markedVersion)
+	case st.V != stateVersion && st.V != unsiftedVersion:
+		return fmt.Errorf("state has version %d, want %d or %d", st.V, stateVersion, unsiftedVersion)
 	case len(st.More) > 0 || st.Turns != nil:
 		return errors.New("state of one BEAST has lanes")
 	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber ||
@@ -66,7 +66,8 @@ func (st *State) check() error {
 	}
 	for _, list := range [][]QueueState{st.Queues, st.Moved, st.Failed} {
 		for i, qs := range list {
-			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || qs.Marked < 0 || i > 0 && qs.N <= list[i-1].N {
+			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || qs.Unsifted < 0 ||
+				i > 0 && qs.N <= list[i-1].N {
 				return fmt.Errorf("state has an invalid queue %d", qs.N)
 			}
 		}
@@ -96,7 +97,7 @@ func (b *Beast) restore(st *State) error {
 		named[name] = true
 		q, err := queue.Open(b.opt.queue(name), qs.State)
 		if err == nil {
-			b.marks.set(q, qs.Marked)
+			b.unsifted.set(q, qs.Unsifted)
 		}
 		return q, err
 	}
@@ -156,11 +157,11 @@ func (b *Beast) removeUnnamed(named map[string]bool) error {
 
 // Frozen is the state of a Beast at one moment.
 type Frozen struct {
-	b       *Beast
-	state   State
-	queues  []*queue.Frozen // in the order of state.Queues, state.Moved, state.Failed
-	marked  []int64         // of each of them
-	retired []*queue.Queue
+	b        *Beast
+	state    State
+	queues   []*queue.Frozen // in the order of state.Queues, state.Moved, state.Failed
+	unsifted []int64         // records of each of them
+	retired  []*queue.Queue
 }
 
 // Freeze captures the current state, in memory only. No Append, Advance or scan may be running.
@@ -172,11 +173,11 @@ func (b *Beast) Freeze() *Frozen {
 		Epoch: b.epoch.Load(), Floor: b.floor.load(), Scanning: b.old != nil}}
 	b.retired = nil
 	if b.Sifting() {
-		f.state.V = markedVersion
+		f.state.V = unsiftedVersion
 	}
 	freeze := func(q *queue.Queue) {
 		f.queues = append(f.queues, q.Freeze())
-		f.marked = append(f.marked, b.marks.left(q))
+		f.unsifted = append(f.unsifted, b.unsifted.left(q))
 	}
 	for n := range b.queues {
 		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})
@@ -208,7 +209,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 			if list[j].State, err = f.queues[i].Save(tails); err != nil {
 				return nil, fmt.Errorf("beast: save %s: %w", f.b.opt.Name, err)
 			}
-			list[j].Marked = f.marked[i]
+			list[j].Unsifted = f.unsifted[i]
 			i++
 		}
 	}

@@ -20,9 +20,9 @@ func (st *State) Lanes() ([]*State, error) {
 	switch t := st.Turns; {
 	case len(st.More) == 0:
 		return lanes, st.check()
-	case st.V != lanesVersion && st.V != markedLanesVersion:
+	case st.V != lanesVersion && st.V != unsiftedLanesVersion:
 		return nil, fmt.Errorf("state has version %d and %d lanes, want %d or %d", st.V, len(lanes), lanesVersion,
-			markedLanesVersion)
+			unsiftedLanesVersion)
 	case len(lanes) > MaxLanes:
 		return nil, fmt.Errorf("state has %d lanes: want at most %d", len(lanes), MaxLanes)
 	case t == nil || t.Round < 0 || t.Round > maxStateNumber || len(t.Open) != len(lanes) ||
@@ -53,8 +53,8 @@ func (st *State) split() []*State {
 	switch st.V {
 	case lanesVersion:
 		first.V = stateVersion
-	case markedLanesVersion:
-		first.V = markedVersion
+	case unsiftedLanesVersion:
+		first.V = unsiftedVersion
 	}
 	lanes := []*State{&first}
 	for i := range st.More {
@@ -100,18 +100,18 @@ func (f *LanesFrozen) Save(tails *disk.Tails) (*State, error) {
 	if err != nil || f.turns == nil {
 		return st, err
 	}
-	marked := st.V == markedVersion
+	unsifted := st.V == unsiftedVersion
 	st.V, st.Turns = lanesVersion, f.turns
 	for _, lane := range f.lanes[1:] {
 		more, err := lane.Save(tails)
 		if err != nil {
 			return nil, err
 		}
-		marked = marked || more.V == markedVersion
+		unsifted = unsifted || more.V == unsiftedVersion
 		st.More = append(st.More, *more)
 	}
-	if marked {
-		st.V = markedLanesVersion
+	if unsifted {
+		st.V = unsiftedLanesVersion
 	}
 	return st, nil
 }

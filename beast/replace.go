@@ -84,7 +84,7 @@ func (b *Beast) MovedAdvance() {
 	defer b.mu.RUnlock()
 	q := b.moved[0].q
 	q.Advance()
-	b.marks.passed(q, 1)
+	b.unsifted.passed(q, 1)
 }
 
 // Moving reports whether moved queues are left.

@@ -69,7 +69,7 @@ func (b *Beast) ScanAdvance() {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	b.old.Advance()
-	b.marks.passed(b.old, 1)
+	b.unsifted.passed(b.old, 1)
 }
 
 // ScanKeep leaves records in QF, for the next scan, from the one that ScanPeek returns on: as long as keep
@@ -79,7 +79,7 @@ func (b *Beast) ScanKeep(most int, keep func(rec []byte) bool) (kept int, err er
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	kept, err = b.old.MoveTo(b.overBudget, most, keep)
-	b.marks.passed(b.old, int64(kept))
+	b.unsifted.passed(b.old, int64(kept))
 	if err != nil {
 		return kept, fmt.Errorf("beast: move from QF %d to %d: %w", b.oldGen, b.overBudgetGen, err)
 	}

@@ -14,16 +14,15 @@ import (
 
 // siftRig is a Beast whose records are to be sifted. The names of those that leave begin with "x".
 type siftRig struct {
-	t     *testing.T
-	opt   beast.Options
-	b     *beast.Beast
-	rnd   *rand.Rand
-	made  int
-	left  map[string]int // by record: how often it has left, or was read
-	again []string       // records of the scan and of Replace, to be placed again
-	gen   uint64
-	// sifted says that the records were marked.
-	sifted bool
+	t      *testing.T
+	opt    beast.Options
+	b      *beast.Beast
+	rnd    *rand.Rand
+	made   int
+	left   map[string]int // by record: how often it has left, or was read
+	again  []string       // records of the scan and of Replace, to be placed again
+	gen    uint64
+	sifted bool // the records are to be sifted
 }
 
 func newSiftRig(t *testing.T, seed uint64) *siftRig {
@@ -150,7 +149,7 @@ func (r *siftRig) place() {
 }
 
 // TestSift: in any order of sifting, reading, appending and restarts, each record that leaves comes to the function
-// once or is read while records are marked, and no other one does. Afterwards none is left in any queue.
+// once or is read while records are unsifted, and no other one does. Afterwards none is left in any queue.
 func TestSift(t *testing.T) {
 	for seed := range uint64(60) {
 		r := newSiftRig(t, seed+*seedFlag)
@@ -168,7 +167,7 @@ func TestSift(t *testing.T) {
 		st.Sift()
 		r.sifted = true
 		if !st.Sifts() {
-			t.Fatal("no record is marked")
+			t.Fatal("no record is unsifted")
 		}
 		r.reopen(st)
 		for r.b.Sifting() {
@@ -189,7 +188,7 @@ func TestSift(t *testing.T) {
 			}
 		}
 		if r.save().Sifts() {
-			t.Error("records are marked in the state")
+			t.Error("records are unsifted in the state")
 		}
 		r.drain()
 	}
@@ -216,7 +215,7 @@ func (r *siftRig) drain() {
 	}
 }
 
-// TestSiftKeepsOrder: what stays in a queue that is sifted at once comes out as if nothing had been marked.
+// TestSiftKeepsOrder: what stays in a queue that is sifted at once comes out as if nothing had been sifted.
 func TestSiftKeepsOrder(t *testing.T) {
 	r := newSiftRig(t, 1)
 	var want []string
@@ -234,7 +233,7 @@ func TestSiftKeepsOrder(t *testing.T) {
 		n, err := r.b.Sift(7, r.keep)
 		must(t, err)
 		if n == 0 {
-			t.Fatal("records are marked in a queue that is not read")
+			t.Fatal("records are unsifted in a queue that is not read")
 		}
 	}
 	var got []string

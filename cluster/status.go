@@ -25,7 +25,7 @@ type Status struct {
 	PagesLeft      int64   `json:"pagesLeft,omitempty"` // of its part of --max-pages
 	Queued         int64   `json:"queued"`              // URLs that have not ended
 	// Of them, URLs in its queues that it still has to look at: some may belong to slots that have left.
-	Marked    int64  `json:"marked,omitempty"`
+	Unsifted  int64  `json:"marked,omitempty"`
 	Idle      bool   `json:"idle,omitempty"`   // it only waits for the others
 	Waits     string `json:"waits,omitempty"`  // the reason why fetching waits
 	Paused    bool   `json:"paused,omitempty"` // by the operator or for disk space

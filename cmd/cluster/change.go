@@ -155,9 +155,9 @@ func (c *changer) giving(ctx context.Context, missing []int) string {
 				term.PlainText(st.GiveWhy))
 		case slices.Contains(missing, node):
 			return fmt.Sprintf("until %s divided the stores", nodesHave([]int{node}))
-		case st.Marked > 0:
+		case st.Unsifted > 0:
 			looking = append(looking, node)
-			left += st.Marked
+			left += st.Unsifted
 		}
 	}
 	if left == 0 {

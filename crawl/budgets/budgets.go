@@ -72,7 +72,7 @@ type Options struct {
 	Lanes     func() int     // of BEAST, fixed when the crawl begins
 	Share     func() float64 // of all PLDs that this node has; 0 if there is one node
 	Recrawl   bool
-	SiftLot   int // marked records of a queue that one transaction looks at (SiftLot)
+	SiftLot   int // unsifted records of a queue that one transaction looks at (SiftLot)
 	Plan      *plan.Plan
 	Rules     *inforce.Rules
 	Sites     *inforce.Sites
@@ -448,7 +448,7 @@ func (b *Stage) Show(s *snapshot.Snapshot) {
 	s.PLDs, s.Edges = b.Star.NumPLDs(), b.Star.NumEdges()
 	s.Queue, s.Horizon = int64(b.Beast.Current()), int64(b.Beast.Horizon())
 	s.Scans, s.LevelsForgotten = b.Beast.Stats().Scans, b.levels.Forgotten()
-	s.Marked = b.Beast.Marked()
+	s.Unsifted = b.Beast.Unsifted()
 	b.showSupporters(s)
 }
 

@@ -92,7 +92,7 @@ func open(w *roomtest.World, budget uint32, old *room) *room {
 	}
 	openStar := func(st *star.State) (*star.Star, error) { return star.Open(opt, st) }
 	openBeast := func(st *beast.State) (*beast.Lanes, error) {
-		if st != nil && r.leaving.marks() {
+		if st != nil && r.leaving.begins() {
 			st.Sift()
 		}
 		return beast.OpenLanes(beast.Options{Set: w.Saved.Set, QueuesMax: 4, BlockBytes: 4 << 10},

@@ -10,8 +10,8 @@ import (
 )
 
 // When slots of a node of a cluster move to another one while the crawl runs, state/move.Give divides all stores but
-// the queues of BEAST, which may have 100 GB: it only marks their records. The crawl looks at them while it runs. URLs
-// of slots that have left go to the outbox for their node, the others to the end of their queue.
+// the queues of BEAST, which may have 100 GB: it only makes their records unsifted. The crawl looks at them while it
+// runs. URLs of slots that have left go to the outbox for their node, the others to the end of their queue.
 
 // Leaving moves URLs of slots that other nodes have got (sift.go).
 type Leaving interface {
@@ -24,7 +24,7 @@ type Leaving interface {
 // SiftLot is the number of records that one transaction looks at: some 100 µs, in which no checkpoint begins.
 const SiftLot = 64
 
-// sift looks at marked records of BEAST's queues, and ends the move of the slots when none is left. It belongs to the
+// sift looks at unsifted records of BEAST's queues, and ends the move of the slots when none is left. It belongs to the
 // goroutine of the scan, which does nothing else until only the current queue has some: neither a scan nor a new
 // placing of all URLs may meet a URL whose slot has left. It returns when it has waited or done a part; done is true if
 // nothing is left to do.
@@ -81,7 +81,7 @@ func (b *Stage) leave(tx *account.Tx, data []byte) (left bool, err error) {
 	return left, err
 }
 
-// sifted wakes the goroutine of the scan when the last marked record has been read.
+// sifted wakes the goroutine of the scan when the last unsifted record has been read.
 func (b *Stage) sifted(tx *account.Tx) {
 	if !b.Beast.Sifting() {
 		tx.Wake(b.wakeScan)

@@ -16,21 +16,21 @@ import (
 
 // leaving stands for a node whose slot of one host leaves.
 type leaving struct {
-	room   *room
-	host   string
-	marked bool // the records of BEAST were marked when it was opened
+	room  *room
+	host  string
+	begun bool // the records of BEAST were made unsifted when it was opened
 
 	mu    sync.Mutex // guards the fields below
 	ended int
 	urls  []string // that have left
 }
 
-// marks reports whether the records are to be marked, once.
-func (l *leaving) marks() bool {
-	if l == nil || l.marked {
+// begins reports whether the records are to be made unsifted, once.
+func (l *leaving) begins() bool {
+	if l == nil || l.begun {
 		return false
 	}
-	l.marked = true
+	l.begun = true
 	return true
 }
 
@@ -62,8 +62,8 @@ func (l *leaving) Left(*account.Tx) error {
 	return nil
 }
 
-// TestSift: marked URLs of slots that leave go to their node, from all queues and from QF. Neither a pause nor another
-// budget function meanwhile places one of them again. The others stay.
+// TestSift: unsifted URLs of slots that leave go to their node, from all queues and from QF. Neither a pause nor
+// another budget function meanwhile places one of them again. The others stay.
 func TestSift(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		r := open(roomtest.New(t, 1000), 8, nil)

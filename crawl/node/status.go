@@ -111,7 +111,7 @@ func (s *statuses) status(pagesPerSecond float64) *cluster.Status {
 	st.Orders, st.OrdersWaiting, st.OrderWhy = sn.Cluster.Orders.Taken, sn.Cluster.Orders.Waiting,
 		cut(sn.Cluster.Orders.Why)
 	st.GiveWhy = cut(sn.Cluster.GiveWhy)
-	st.Config, st.Marked = s.config.digest(), sn.Marked
+	st.Config, st.Unsifted = s.config.digest(), sn.Unsifted
 	v := condition.Of(sn)
 	st.State, st.Level, st.Text = string(v.State), string(v.Level), cut(v.Text)
 	for p := range state.PlaceFetched {

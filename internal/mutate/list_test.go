@@ -80,8 +80,8 @@ var mutants = []mutant{
 		edits: []edit{{"			b.retire(q)\n", "			_ = q.Destroy()\n"}}},
 	{name: "failed-queue-deleted-early", file: "beast/scan.go",
 		edits: []edit{{"	b.retire(b.old)\n", "	_ = b.old.Destroy()\n"}}},
-	{name: "marks-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestSift", edits: []edit{
-		{"			list[j].Marked = f.marked[i]\n", ""}}},
+	{name: "unsifted-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestSift", edits: []edit{
+		{"			list[j].Unsifted = f.unsifted[i]\n", ""}}},
 	{name: "slot-deleted-early", file: "queue/calendar.go", edits: []edit{{"		c.dead = append(c.dead, s)\n",
 		"		_ = s.queue.Destroy()\n"}}},
 

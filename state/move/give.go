@@ -28,8 +28,8 @@ import (
 // One journal makes both the node's state. So the slots are in the outboxes, or nothing has changed. The outboxes keep
 // their records until the takers have them.
 //
-// The queues of BEAST are most of the bytes. Give only marks their records: the crawl sends those of the slots when it
-// runs again (crawl/budgets, beast.State.Sift). The record MovedEnd follows them.
+// The queues of BEAST are most of the bytes. Give only makes their records unsifted: the crawl sends those of the
+// slots when it runs again (crawl/budgets, beast.State.Sift). The record MovedEnd follows them.
 
 // GiveOptions describe what a node gives.
 type GiveOptions struct {

@@ -129,7 +129,7 @@ type mover struct {
 	next  *cluster.File
 	nodes []*node
 	rep   *Report
-	sifts bool // the queues of BEAST are only marked
+	sifts bool // the queues of BEAST are sifted later
 	// each is called for each entry of the stores, when they are filled; nil: nothing is.
 	each func(store int, key drum.Key, value []byte) error
 }

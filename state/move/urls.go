@@ -307,7 +307,7 @@ func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.St
 	return next, err
 }
 
-// beast divides the queues of BEAST, or marks their records.
+// beast divides the queues of BEAST, or makes their records unsifted.
 func (m *mover) beast(n *node) error {
 	if !m.sifts {
 		kept := m.kept(n)

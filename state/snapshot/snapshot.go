@@ -60,7 +60,7 @@ type Snapshot struct {
 	PLDPages                                     [len(PLDShares)]int64 // for each of PLDShares
 	Queue, Horizon                               int64                 // BEAST's s and h
 	TrapHosts                                    int64                 // that may use only a part of their PLD's budget
-	Marked                                       int64                 // records of BEAST to be sifted
+	Unsifted                                     int64                 // records of BEAST
 	LevelsForgotten                              int64                 // of hosts or directories, since RAM is full
 	Uploads                                      Uploads               // finished files that go to an object store
 	Backup                                       Backup                // of the running crawl
