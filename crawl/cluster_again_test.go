@@ -128,7 +128,7 @@ func TestClusterOldEnd(t *testing.T) {
 func TestClusterAgainAlone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 100, 0 })
+		web := sizedWeb(t, 10, 20, 100)
 		var log bytes.Buffer
 		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 			if node == 1 {

@@ -20,7 +20,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -34,7 +33,7 @@ import (
 // early is a copy of the files from the time when the first node had stopped.
 func stoppedCluster(t *testing.T, change ...func(c *testCluster)) (c *testCluster, fs, early *memfs.FS) {
 	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
+	web := sizedWeb(t, 30, 60, 4000)
 	fs = memfs.New(*seedFlag)
 	c = newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 		o.Disk.FS, o.Disk.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
@@ -438,7 +437,7 @@ func TestClusterAuditAnyTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 1))
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 500, 0 })
+		web := sizedWeb(t, 20, 40, 500)
 		c := newCluster(t, web, 3, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05},
 			func(_ int, o *Options) {
 				small(o)

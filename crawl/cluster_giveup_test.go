@@ -26,7 +26,7 @@ import (
 // of 30 seconds.
 func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *testCluster)) *testCluster {
 	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
+	web := sizedWeb(t, 30, 60, 1500)
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
 		o.Disk.CheckpointEvery, o.Cluster.File = 3*time.Second, "cluster.json"
 		change(o)

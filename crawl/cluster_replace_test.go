@@ -17,7 +17,6 @@ import (
 	"drumbeat/crawl/backups"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/backup"
@@ -27,7 +26,7 @@ import (
 // replaceCluster is three nodes with backups.
 func replaceCluster(t *testing.T, seed uint64) *testCluster {
 	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1000, 0 })
+	web := sizedWeb(t, 30, 60, 1000)
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
 		o.Disk.CheckpointEvery, o.Cluster.LeaseTTL = 3*time.Second, lease.LeastTTL
 		o.Backup = &backups.Options{Place: backup.Directory(o.Disk.FS, "place"), Every: 5 * time.Second}

@@ -19,7 +19,6 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	"drumbeat/state/repair"
@@ -37,7 +36,7 @@ func (c *testCluster) file() *cluster.File {
 func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)) *testCluster {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
+	web := sizedWeb(t, 30, 60, 1500)
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
 		o.Disk.CheckpointEvery, o.Cluster.LeaseTTL = 3*time.Second, lease.LeastTTL
 		change(o)

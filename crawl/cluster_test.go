@@ -71,6 +71,14 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults,
 	return c
 }
 
+// sizedWeb is a web in which no robots.txt redirects to another host, which two nodes would ask then.
+func sizedWeb(t *testing.T, plds, hosts, pages int) *simweb.Web {
+	t.Helper()
+	return smallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = plds, hosts, pages, 0
+	})
+}
+
 // cutWeb is a web for a crawl whose nodes are cut off. change may be nil.
 func cutWeb(t *testing.T, seed uint64, change func(o *simweb.Options)) *simweb.Web {
 	t.Helper()
@@ -425,7 +433,7 @@ func TestClusterGates(t *testing.T) {
 func TestClusterFresh(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+		web := sizedWeb(t, 10, 20, 200)
 		c := newCluster(t, web, 2, mem.Faults{}, nil)
 		defer c.close()
 		c.run(t.Context())

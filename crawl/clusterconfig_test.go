@@ -13,13 +13,12 @@ import (
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 )
 
 // configCluster is two nodes with a blacklist on each one's disk.
 func configCluster(t *testing.T) *testCluster {
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+	web := sizedWeb(t, 10, 20, 200)
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 		o.Admission.Blacklist = []string{"blacklist"}
 		o.Cluster.LeaseTTL = lease.LeastTTL

@@ -86,7 +86,7 @@ func TestClusterPages(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 5, 20, 1200, 0 })
+		web := sizedWeb(t, 5, 20, 1200)
 		c := newCluster(t, web, 4, mem.Faults{Delay: 10 * time.Millisecond},
 			func(_ int, o *Options) { o.Limits.MaxPages = 400 })
 		defer c.close()

@@ -9,7 +9,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -71,7 +70,7 @@ func (c *testCluster) checkLoads(whole bool) {
 func TestClusterLoadsSince(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+		web := sizedWeb(t, 10, 20, 200)
 		c := newCluster(t, web, 2, mem.Faults{}, nil)
 		defer c.close()
 		c.stopNodeAfter(0, 30)

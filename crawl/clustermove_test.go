@@ -106,10 +106,7 @@ func TestClusterMove(t *testing.T) {
 	var one map[star.Edge]bool
 	for _, nodes := range []int{1, 3} {
 		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, func(o *simweb.Options) {
-				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-				o.Robots.RedirectHost = 0 // two nodes would ask one host
-			})
+			web := sizedWeb(t, 30, 60, 1200)
 			c, fs := movable(t, web, nodes, nil)
 			defer c.close()
 			if nodes > 1 {
@@ -410,7 +407,7 @@ func setDelay(t *testing.T, fs *memfs.FS, dir string) {
 func TestClusterMoveRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
+		web := sizedWeb(t, 10, 20, 300)
 		c, base := movable(t, web, 2, nil)
 		defer c.close()
 		c.stopAfter(80)

@@ -9,7 +9,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
-	"drumbeat/internal/simweb"
 	slotmove "drumbeat/state/move"
 )
 
@@ -20,7 +19,7 @@ func TestClusterMoveCuts(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
+		web := sizedWeb(t, 15, 20, 200)
 		c, base := movable(t, web, 3, func(o *Options) {
 			o.Output.WARCFileBytes = 30_000
 			o.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 2}
@@ -93,7 +92,7 @@ func TestClusterMoveNotDurable(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
+		web := sizedWeb(t, 15, 20, 200)
 		c, base := movable(t, web, 2, nil)
 		defer c.close()
 		c.stopAfter(80)

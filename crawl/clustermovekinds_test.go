@@ -7,7 +7,6 @@ import (
 	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/internal/simweb"
 	"drumbeat/star"
 	"drumbeat/state"
 )
@@ -17,7 +16,7 @@ import (
 func TestClusterMoveRecrawl(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 30, 300, 0 })
+		web := sizedWeb(t, 15, 30, 300)
 		c, fs := movable(t, web, 2, recrawling.change)
 		defer c.close()
 		run := func(until time.Duration) {
@@ -46,7 +45,7 @@ func TestClusterMoveRecrawl(t *testing.T) {
 func TestClusterMoveLanes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 30, 600, 0 })
+		web := sizedWeb(t, 15, 30, 600)
 		c, fs := movable(t, web, 2, byDepth.change)
 		defer c.close()
 		c.stopNodeAfter(0, 60)

@@ -9,7 +9,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 	slotmove "drumbeat/state/move"
@@ -23,9 +22,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
-		})
+		web := sizedWeb(t, 20, 40, 1200)
 		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 }) // links wait: no pass runs early
 		defer c.close()
 		from, unstreamed := c.stopInPass(fs)
@@ -55,9 +52,7 @@ func TestClusterPartlyMerged(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
-		})
+		web := sizedWeb(t, 20, 40, 1200)
 		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 })
 		defer c.close()
 		c.stopInPass(fs)

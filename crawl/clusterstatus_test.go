@@ -13,7 +13,6 @@ import (
 	"drumbeat/cluster/lease"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
-	"drumbeat/internal/simweb"
 	"drumbeat/state/condition"
 	"drumbeat/state/snapshot"
 )
@@ -64,7 +63,7 @@ func checkCondition(t *testing.T, s *Snapshot, want string) {
 func TestClusterMissingNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 4, 8, 40, 0 })
+		web := sizedWeb(t, 4, 8, 40)
 		var last atomic.Pointer[Snapshot]
 		c := newCluster(t, web, 2, mem.Faults{}, func(node int, o *Options) {
 			if node == 0 {
@@ -120,9 +119,7 @@ func TestClusterStatus(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
-		})
+		web := sizedWeb(t, 20, 40, 1200)
 		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
 			o.Cluster.LeaseTTL = lease.LeastTTL
 			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{},
@@ -210,9 +207,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0
-		})
+		web := sizedWeb(t, 20, 40, 1200)
 		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 			o.Cluster.LeaseTTL = time.Minute
 			o.Observe.Control, o.Politeness.ServerDelay = &Control{}, 2*time.Second

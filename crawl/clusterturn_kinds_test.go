@@ -186,9 +186,7 @@ func TestGiveLanesCuts(t *testing.T) {
 func TestGiveEnqueued(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1200, 0
-		})
+		web := sizedWeb(t, 30, 60, 1200)
 		control := new(Control)
 		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 			o.Politeness.HostDelay, o.Politeness.HostDelayMin = 20*time.Second, 20*time.Second

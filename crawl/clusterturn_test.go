@@ -110,10 +110,7 @@ func both(a, b map[int]int) map[int]int {
 func TestGiveWhileRunning(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-			o.Robots.RedirectHost = 0
-		})
+		web := sizedWeb(t, 30, 60, 1200)
 		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond},
 			func(_ int, o *Options) { siftsSlowly(o, 100*time.Millisecond) })
 		defer c.close()
@@ -190,7 +187,7 @@ func (c *testCluster) conserved() (given int64) {
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 999, 0 })
+		web := sizedWeb(t, 30, 60, 999)
 		c := newCluster(t, web, 1, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 		defer c.close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -383,10 +380,7 @@ func TestGiveCuts(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-			o.Robots.RedirectHost = 0
-		})
+		web := sizedWeb(t, 30, 60, 1200)
 		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
 			o.Cluster.LeaseTTL = time.Minute
 		})
@@ -448,10 +442,7 @@ func TestForget(t *testing.T) {
 func TestMoveAfterGive(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-			o.Robots.RedirectHost = 0
-		})
+		web := sizedWeb(t, 30, 60, 1200)
 		c, fs := movable(t, web, 2, nil)
 		defer c.close()
 		table := c.options[0].Cluster.Table
@@ -518,7 +509,7 @@ func TestGiveRefused(t *testing.T) {
 }
 
 func giveRefused(t *testing.T, victim int) {
-	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1200, 0 })
+	web := sizedWeb(t, 30, 60, 1200)
 	control := new(Control)
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 		if node == victim {

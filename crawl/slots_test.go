@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"drumbeat/cluster/mem"
-	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
 )
@@ -15,7 +14,7 @@ import (
 func TestClusterSlots(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+		web := sizedWeb(t, 10, 20, 200)
 		c := newCluster(t, web, 2, mem.Faults{}, nil)
 		defer c.close()
 		c.run(t.Context())

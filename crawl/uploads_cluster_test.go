@@ -179,7 +179,7 @@ func TestClusterObjectStoreCuts(t *testing.T) {
 func TestObjectStoreOldNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
+		web := sizedWeb(t, 10, 20, 300)
 		s := newStoredCluster(t, web, 2, mem.Faults{}, func(o *Options) { o.Output.WARCFileBytes = 30_000 })
 		defer s.close()
 		o := s.options[1]
