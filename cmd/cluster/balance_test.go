@@ -31,11 +31,9 @@ func (r *statusRig) balance(json bool, want int, weights ...float64) string {
 // tell writes loads of a node: load gives those of each of its slots.
 func (r *statusRig) tell(node int, since int64, load func(slot int) cluster.Load) {
 	r.t.Helper()
-	f, err := read(r.name)
-	must(r.t, err)
 	n := &cluster.NodeLoads{Node: node, Time: time.Now().UTC(), Loads: cluster.Loads{Since: since}}
 	for slot := range cluster.Slots {
-		if f.Table.OwnerOf(slot) == node {
+		if r.file.Table.OwnerOf(slot) == node {
 			n.Loads.Slots[slot] = load(slot)
 		}
 	}

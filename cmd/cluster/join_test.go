@@ -14,12 +14,10 @@ import (
 // cluster status shows it. With its last change, or if it makes none, it is over.
 func TestOneCommand(t *testing.T) {
 	r := newStatusRig(t)
-	f, err := read(r.name)
+	next, err := r.file.Table.Grow()
 	must(t, err)
-	next, err := f.Table.Grow()
-	must(t, err)
-	c := &changer{a: &r.app, e: r.e, f: f, file: r.name, table: next,
-		last: cluster.NewTableChange(cluster.ChangeGrow, f.Table, next, 0, "id")}
+	c := &changer{a: &r.app, e: r.e, f: r.file, file: r.name, table: next,
+		last: cluster.NewTableChange(cluster.ChangeGrow, r.file.Table, next, 0, "id")}
 	c.last.Command = &cluster.TableCommand{Name: "join", Node: 3, Host: "a\x1bb", Time: time.Unix(1e9, 0)}
 	data, err := c.last.Encode()
 	must(t, err)
@@ -53,7 +51,7 @@ func TestOneCommand(t *testing.T) {
 		}
 	}
 	must(t, c.conclude(t.Context()))
-	c = &changer{e: r.e, f: f, table: f.Table}
+	c = &changer{e: r.e, f: r.file, table: r.file.Table}
 	must(t, c.read(t.Context()))
 	c.last.Kind = cluster.ChangeGive // one that a node got
 	if err := c.begin(balanceName, 0); err != nil {
@@ -68,9 +66,7 @@ func TestOneCommand(t *testing.T) {
 // TestFetches: join --wait waits for a page, or for a node that has nothing to do.
 func TestFetches(t *testing.T) {
 	r := newStatusRig(t)
-	f, err := read(r.name)
-	must(t, err)
-	c := &changer{a: &r.app, e: r.e, f: f, table: f.Table}
+	c := &changer{a: &r.app, e: r.e, f: r.file, table: r.file.Table}
 	for want, st := range map[string]cluster.Status{
 		"node 1 fetches: 7 pages so far":  {Node: 1, Pages: 7, PagesPerSecond: 0.5},
 		"node 1 has nothing to fetch yet": {Node: 1, Idle: true},

@@ -12,9 +12,7 @@ import (
 // reach the others.
 func TestLeaveWithBroker(t *testing.T) {
 	r := newStatusRig(t)
-	f, err := read(r.name)
-	must(t, err)
-	c := &changer{e: r.e, table: f.Table}
+	c := &changer{e: r.e, table: r.file.Table}
 	r.put(cluster.Status{Node: 0, Time: time.Now(), Broker: true}, cluster.Status{Node: 1, Time: time.Now()},
 		cluster.Status{Node: 2, Time: time.Now(), Broker: true, Ended: "stopped"})
 	if err := c.withoutBroker(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "runs the broker") {
@@ -31,13 +29,11 @@ func TestLeaveWithBroker(t *testing.T) {
 // when its slots move.
 func TestLeaveRenders(t *testing.T) {
 	r := newStatusRig(t)
-	f, err := read(r.name)
-	must(t, err)
-	c := &changer{e: r.e, table: f.Table}
-	n := f.Table.Nodes()
+	c := &changer{e: r.e, table: r.file.Table}
+	n := r.file.Table.Nodes()
 	for _, renders := range []int64{2, 0} {
 		for node := range n {
-			m := cluster.Mark{Node: node, Table: f.Table.Sum(), Taken: make([]cluster.Taken, n), Out: make([]int64, n),
+			m := cluster.Mark{Node: node, Table: r.file.Table.Sum(), Taken: make([]cluster.Taken, n), Out: make([]int64, n),
 				Gone: make([]uint64, n), ResendRequests: make([]uint64, n)}
 			if node == 1 {
 				m.Renders = renders

@@ -33,6 +33,7 @@ func emptyBroker(t *testing.T, dir string, f *cluster.File) *nats.Transport {
 type statusRig struct {
 	t    *testing.T
 	name string // of the file
+	file *cluster.File
 	e    *nats.Transport
 	out  bytes.Buffer
 	app  term.App
@@ -43,9 +44,10 @@ func newStatusRig(t *testing.T) *statusRig {
 	r := &statusRig{t: t, name: filepath.Join(dir, "cluster.json")}
 	r.app = term.App{Stdout: &r.out, Stderr: &r.out}
 	must(t, (&initCmd{File: r.name, Nodes: 3}).Run(&r.app))
-	f, err := read(r.name)
+	var err error
+	r.file, err = read(r.name)
 	must(t, err)
-	r.e = emptyBroker(t, dir, f)
+	r.e = emptyBroker(t, dir, r.file)
 	t.Cleanup(func() {
 		if err := r.e.Close(); err != nil {
 			t.Error(err)

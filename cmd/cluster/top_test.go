@@ -66,9 +66,7 @@ func TestTopWithoutBroker(t *testing.T) {
 	r := newStatusRig(t)
 	r.put(cluster.Status{Node: 0, Time: time.Now(), PagesPerSecond: 7},
 		cluster.Status{Node: 1, Time: time.Now().Add(-time.Hour), PagesPerSecond: 9})
-	f, err := read(r.name)
-	must(t, err)
-	shown := top{e: r.e, file: f}
+	shown := top{e: r.e, file: r.file}
 	shown.take(shown.look(t.Context()))
 	shown.take(topLook{err: errors.New("gone")})
 	text := strings.Join(shown.lines(200), "\n")
