@@ -166,9 +166,7 @@ func TestClusterSupportersChange(t *testing.T) {
 			}
 			return true
 		}
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
+		before, next := c.halfGiven(0, 1)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

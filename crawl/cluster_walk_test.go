@@ -176,21 +176,10 @@ func TestClusterWalkChanges(t *testing.T) {
 		for i := range c.options {
 			c.options[i].Cluster.LeaseTTL, c.options[i].Order.Walk.URLs = time.Minute, 250
 		}
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
+		before, next := c.halfGiven(0, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 		defer cancel()
-		alive, kill := context.WithCancel(ctx)
-		results, errs := make([]*Result, 3), make([]error, 3)
-		var wg sync.WaitGroup
-		for node := range c.options {
-			of := ctx
-			if node == 2 {
-				of = alive
-			}
-			wg.Go(func() { results[node], errs[node] = c.start(of, node, c.options[node]) })
-		}
+		kill, end := c.startMortal(ctx)
 		if !c.fetchedAll(ctx, 40) {
 			t.Fatal("no 40 pages")
 		}
@@ -203,18 +192,15 @@ func TestClusterWalkChanges(t *testing.T) {
 			return strings.Contains(change.Refused, "random walks"), change.Refused
 		})
 		kill()
-		next, err = before.Depart(2)
+		next, err := before.Depart(2)
 		must(t, err)
 		data, err := cluster.NewTableChange(cluster.ChangeForget, before, next, 2, "forget").Encode()
 		must(t, err)
 		_, err = c.engines[1].Put(ctx, cluster.BucketCrawl, cluster.TableKey, data)
 		must(t, err)
-		wg.Wait()
+		end()
 		visited := 0
 		for node := range 2 {
-			if errs[node] != nil || results[node].Stop != StopDone {
-				t.Fatalf("node %d: %v %+v", node, errs[node], results[node])
-			}
 			o := &c.options[node]
 			o.Cluster.Table = next
 			checkDeep(t, o)

@@ -119,9 +119,7 @@ func TestEraseDuringGive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, c := controlled(t, 2, 12)
 		defer c.close()
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
+		before, next := c.halfGiven(0, 1)
 		control := c.options[1].Observe.Control
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -157,9 +155,7 @@ func TestEraseAfterGive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, c := controlled(t, 2, 12)
 		defer c.close()
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
+		before, next := c.halfGiven(0, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		control := c.options[1].Observe.Control

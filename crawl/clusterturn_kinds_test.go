@@ -148,14 +148,14 @@ func (c *testCluster) checkRecrawl(cuts *cutTimes) (doubled int) {
 // is visited again in time, by the node that has its slot, and none is lost or visited twice.
 func TestGiveRecrawlCuts(t *testing.T) {
 	t.Parallel()
-	giveKindCuts(t, &recrawling)
+	giveKindCuts(t, &recrawling, max(1, clusterSeeds()/2))
 }
 
-// giveKindCuts moves slots of a kind of crawl.
-func giveKindCuts(t *testing.T, kind *giveKind) {
+// giveKindCuts moves slots of crawls of a kind.
+func giveKindCuts(t *testing.T, kind *giveKind, crawls uint64) {
 	var kills, doubled int
 	var given int64
-	for seed := *seedFlag; seed < *seedFlag+max(1, clusterSeeds()/2); seed++ {
+	for seed := *seedFlag; seed < *seedFlag+crawls; seed++ {
 		inBubble(t, func(t *testing.T) {
 			d, n := giveCuts(t, seed, kind, &kills)
 			doubled, given = doubled+d, given+n
@@ -178,7 +178,7 @@ var byDepth = giveKind{
 // TestGiveLanesCuts is TestGiveCuts with several lanes.
 func TestGiveLanesCuts(t *testing.T) {
 	t.Parallel()
-	giveKindCuts(t, &byDepth)
+	giveKindCuts(t, &byDepth, max(1, clusterSeeds()/2))
 }
 
 // TestGiveEnqueued: slots move after URLs of them, which waited, were enqueued and fetched. The node that gets the
@@ -195,9 +195,7 @@ func TestGiveEnqueued(t *testing.T) {
 			}
 		})
 		defer c.close()
-		before := c.options[0].Cluster.Table
-		next, err := before.Give(half(before, 0, 1))
-		must(t, err)
+		before, next := c.halfGiven(0, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var done sync.WaitGroup

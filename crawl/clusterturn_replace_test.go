@@ -35,9 +35,7 @@ func TestReplaceAfterGive(t *testing.T) {
 func replaceAfterGive(t *testing.T, victim int, number int64) {
 	c := replaceCluster(t, *seedFlag)
 	defer c.close()
-	before := c.options[0].Cluster.Table
-	next, err := before.Give(half(before, 0, 1))
-	must(t, err)
+	before, next := c.halfGiven(0, 1)
 	for node := range c.options {
 		c.options[node].Backup.Every = 24 * time.Hour
 	}

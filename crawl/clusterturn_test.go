@@ -99,6 +99,15 @@ func half(t *cluster.Table, from, to int) map[int]int {
 	return slots
 }
 
+// halfGiven returns the table of owners, and one by which a node gives half its slots to another.
+func (c *testCluster) halfGiven(from, to int) (before, next *cluster.Table) {
+	c.t.Helper()
+	before = c.options[0].Cluster.Table
+	next, err := before.Give(half(before, from, to))
+	must(c.t, err)
+	return before, next
+}
+
 // both returns the slots of two gifts.
 func both(a, b map[int]int) map[int]int {
 	maps.Copy(a, b)
@@ -359,20 +368,22 @@ func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled in
 // back, and the broker fails. All nodes together fetch each URL nevertheless, and count it once.
 func TestGiveCuts(t *testing.T) {
 	t.Parallel()
-	var kills, doubled int
-	var given int64
-	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
-		inBubble(t, func(t *testing.T) {
-			d, n := giveCuts(t, seed, new(giveKind), &kills)
-			doubled, given = doubled+d, given+n
+	giveKindCuts(t, new(giveKind), clusterSeeds())
+}
+
+// startMortal starts three nodes. kill ends the last one; end waits until the others are done.
+func (c *testCluster) startMortal(ctx context.Context) (kill, end func()) {
+	alive, kill := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = c.start(alive, 2, c.options[2]) })
+	for node := range 2 {
+		wg.Go(func() {
+			if res, err := c.start(ctx, node, c.options[node]); err != nil || res.Stop != StopDone {
+				c.t.Errorf("node %d: %v %+v", node, err, res)
+			}
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
-	if t.Logf("%d cuts, %d URLs have moved, %d were fetched more than once", kills, given, doubled); given == 0 {
-		t.Error("no URL has moved")
-	}
+	return kill, wg.Wait
 }
 
 // TestForget: a node stops for good. The others forget it while they run, begin with its slots, and end without it.
@@ -390,16 +401,7 @@ func TestForget(t *testing.T) {
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
 		defer cancel()
-		alive, kill := context.WithCancel(ctx)
-		results, errs := make([]*Result, 3), make([]error, 3)
-		var wg sync.WaitGroup
-		for node := range c.options {
-			of := ctx
-			if node == 2 {
-				of = alive
-			}
-			wg.Go(func() { results[node], errs[node] = c.start(of, node, c.options[node]) })
-		}
+		kill, end := c.startMortal(ctx)
 		if !c.fetchedAll(ctx, 200) {
 			t.Fatal("no 200 pages")
 		}
@@ -412,11 +414,8 @@ func TestForget(t *testing.T) {
 		must(t, err)
 		c.change(ctx, cluster.ChangeGive, next, last, 0)
 		next = last
-		wg.Wait()
+		end()
 		for node := range 2 {
-			if errs[node] != nil || results[node].Stop != StopDone {
-				t.Fatalf("node %d: %v %+v", node, errs[node], results[node])
-			}
 			o := &c.options[node]
 			o.Cluster.Table = next
 			checkDeep(t, o)
