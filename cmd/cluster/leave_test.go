@@ -29,11 +29,11 @@ func TestLeaveWithBroker(t *testing.T) {
 // when its slots move.
 func TestLeaveRenders(t *testing.T) {
 	r := newStatusRig(t)
-	c := &changer{e: r.e, table: r.file.Table}
-	n := r.file.Table.Nodes()
+	table := r.file.Table
+	c, n := &changer{e: r.e, table: table}, table.Nodes()
 	for _, renders := range []int64{2, 0} {
 		for node := range n {
-			m := cluster.Mark{Node: node, Table: r.file.Table.Sum(), Taken: make([]cluster.Taken, n), Out: make([]int64, n),
+			m := cluster.Mark{Node: node, Table: table.Sum(), Taken: make([]cluster.Taken, n), Out: make([]int64, n),
 				Gone: make([]uint64, n), ResendRequests: make([]uint64, n)}
 			if node == 1 {
 				m.Renders = renders
