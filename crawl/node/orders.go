@@ -66,27 +66,25 @@ func (s *orders) list(ctx context.Context) {
 	}
 	defer w.Close()
 	listed, now := false, map[string]atBroker{}
-	for {
-		v, ok, err := w.Next(ctx)
-		if err != nil {
-			return
-		}
+	_ = followOne(ctx, w, func(bool) {
+		listed = true
 		s.mu.Lock()
-		if !ok {
-			listed, s.listed = true, true
-			s.broker = now
-		} else {
-			s.note(now, &v)
-		}
+		s.listed, s.broker = true, now
 		s.mu.Unlock()
+		s.wake.Raise()
+	}, func(v *cluster.Value) error {
+		s.note(now, v)
 		if listed {
 			s.wake.Raise()
 		}
-	}
+		return nil
+	})
 }
 
-// note notes a value of the broker. The caller holds the lock.
+// note notes a value of the broker.
 func (s *orders) note(to map[string]atBroker, v *cluster.Value) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if v.Deleted {
 		delete(to, v.Key)
 		return
