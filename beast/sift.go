@@ -2,7 +2,6 @@ package beast
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"drumbeat/queue"
@@ -30,15 +29,6 @@ func (st *State) Sift() {
 			}
 		}
 	}
-}
-
-// Sifts reports whether a state has unsifted records.
-func (st *State) Sifts() bool {
-	some := func(qs QueueState) bool { return qs.Unsifted > 0 }
-	return slices.ContainsFunc(st.split(), func(lane *State) bool {
-		return slices.ContainsFunc(lane.Queues, some) || slices.ContainsFunc(lane.Moved, some) ||
-			slices.ContainsFunc(lane.Failed, some)
-	})
 }
 
 // unsifted counts the unsifted records of queues, which are at their heads. The set of queues changes under Beast.mu
