@@ -139,14 +139,7 @@ func (c *testCluster) replace(node int, to, from *memfs.FS) {
 // outboxFile returns a file of the outbox of a node for another one.
 func (c *testCluster) outboxFile(fs disk.FS, from, to int) string {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	st, err := state.Part[cluster.OutboxState](m, state.OutboxName(to))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	set, st := lastPart[cluster.OutboxState](c.t, fs, c.options[from].Disk.Dirs, state.OutboxName(to))
 	for name, q := range st.Queues(state.OutboxName(to)) {
 		if files := queue.Files(set, name, q); len(files) > 0 {
 			return files[0]
@@ -329,14 +322,7 @@ func (c *testCluster) tamper(fs disk.FS, node int, change func(m *state.Manifest
 // copyKey copies a key of one node's URLseen to that of another.
 func (c *testCluster) copyKey(fs disk.FS, from, to int) {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	st, err := state.Part[drum.State](m, state.NameURLSeen)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	set, st := lastPart[drum.State](c.t, fs, c.options[from].Disk.Dirs, state.NameURLSeen)
 	var key drum.Key
 	if _, err := drum.ScanState(set, state.NameURLSeen, st.Cache(), drum.Scan{Entry: func(k drum.Key, _ []byte) error {
 		key = k

@@ -27,13 +27,9 @@ func (c *testCluster) budgets() *nodeBudgets {
 	for node := range c.options {
 		o := &c.options[node]
 		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		st, err := state.Part[star.State](m, state.NameStar)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		b, ok, err := explain.BudgetsOf(m.Run, &changes.Settings{})
 		if err != nil || !ok {
 			c.t.Fatal(ok, err)

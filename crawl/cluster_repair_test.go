@@ -114,14 +114,7 @@ func (w *deafWatcher) Next(ctx context.Context) (cluster.Value, bool, error) {
 // there is none.
 func (c *testCluster) hurtSent(fs disk.FS, from, to int) string {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	st, err := state.Part[cluster.OutboxState](m, state.OutboxName(to))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	set, st := lastPart[cluster.OutboxState](c.t, fs, c.options[from].Disk.Dirs, state.OutboxName(to))
 	ref := st.Sent.Head
 	if ref.Len == 0 {
 		ref = st.Sent.Tail

@@ -44,10 +44,7 @@ func (c *testCluster) supports() (got map[uint64]star.Known, want map[uint64]sta
 		}}
 	for node := range c.options {
 		o := &c.options[node]
-		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
-		must(c.t, err)
-		st, err := state.Part[star.State](m, state.NameStar)
-		must(c.t, err)
+		set, st := lastPart[star.State](c.t, o.Disk.FS, o.Disk.Dirs, state.NameStar)
 		must(c.t, star.WalkPLDs(set, state.NameStar, st, func(pld uint64, _ star.PLD) error {
 			known, err := star.LookUp(set, state.NameStar, st, pld, func([]byte) error { return nil })
 			got[pld] = known

@@ -171,14 +171,7 @@ func (c *testCluster) edges() map[star.Edge]bool {
 	all := map[star.Edge]bool{}
 	for node := range c.options {
 		o := &c.options[node]
-		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		st, err := state.Part[star.State](m, state.NameStar)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		set, st := lastPart[star.State](c.t, o.Disk.FS, o.Disk.Dirs, state.NameStar)
 		own := map[star.Edge]bool{}
 		if err := star.WalkEdges(set, state.NameStar, st, func(e star.Edge) error {
 			own[e] = true

@@ -63,12 +63,9 @@ func TestClusterMoveLanes(t *testing.T) {
 // furtherLanes counts the URLs in lanes other than the first that wait in STAR of a node.
 func (c *testCluster) furtherLanes(fs disk.FS, node int) (n int) {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[node].Disk.Dirs)
-	must(c.t, err)
-	st, err := state.Part[star.State](m, state.NameStar)
-	must(c.t, err)
+	set, st := lastPart[star.State](c.t, fs, c.options[node].Disk.Dirs, state.NameStar)
 	_, name := star.Stores(state.NameStar)
-	_, err = drum.ScanState(set, name, st.Indegree.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+	_, err := drum.ScanState(set, name, st.Indegree.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
 		if t.Op&drum.Check != 0 && len(t.Value) == 2 && t.Value[1] > 0 {
 			n++
 		}

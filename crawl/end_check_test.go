@@ -187,6 +187,16 @@ func lastManifest(fs disk.FS, dirs []string) (disk.Set, *state.Manifest, error) 
 	return match.Set, m, err
 }
 
+// lastPart returns a part of the last manifest of a crawl.
+func lastPart[S any](t *testing.T, fs disk.FS, dirs []string, name string) (disk.Set, *S) {
+	t.Helper()
+	set, m, err := lastManifest(fs, dirs)
+	must(t, err)
+	st, err := state.Part[S](m, name)
+	must(t, err)
+	return set, st
+}
+
 // outSet returns the output directories of a crawl whose state is in set.
 func outSet(set disk.Set, out []string) disk.Set {
 	if len(out) == 0 {

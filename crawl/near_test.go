@@ -180,11 +180,8 @@ func TestNearDuplicates(t *testing.T) {
 // checkLogged calls f with each line of the crawl log.
 func checkLogged(t *testing.T, opt *Options, f func(e *crawllog.Entry)) {
 	t.Helper()
-	set, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
-	must(t, err)
-	st, err := state.Part[crawllog.State](m, state.NameCrawlLog)
-	must(t, err)
-	_, err = crawllog.Scan(crawllog.Options{Set: set, Prefix: "crawl"}, st,
+	set, st := lastPart[crawllog.State](t, opt.Disk.FS, opt.Disk.Dirs, state.NameCrawlLog)
+	_, err := crawllog.Scan(crawllog.Options{Set: set, Prefix: "crawl"}, st,
 		func(e *crawllog.Entry) error { f(e); return nil }, func(err error) error { return err })
 	must(t, err)
 }
