@@ -20,7 +20,7 @@ const (
 	MovedKeys   MovedKind = 'k' // keys of URLs that the giver knows
 	MovedURL    MovedKind = 'u' // a URL that waits: 1 if it had a queue before, else 0; then its weburl.Record
 	MovedVisit  MovedKind = 'v' // the weburl.Record of a URL that waits for its next visit; from VisitVersion on
-	MovedOrder  MovedKind = 'o' // an enqueued URL that was fetched, as package state writes it; from VisitVersion on
+	MovedOrder  MovedKind = 'o' // an enqueued URL: 1 if its record is the only one, else 0; then its state.Order
 	MovedLink   MovedKind = 'x' // a weburl.Record of a link that the giver has not checked
 	MovedEdges  MovedKind = 'e' // links between PLDs: pairs of keys, each 16 bytes
 	MovedPLD    MovedKind = 'd' // key and star record of a PLD, without in-degree and ledger
@@ -89,6 +89,13 @@ func (s *MovedSums) Note(kind MovedKind, rec []byte, urlKey func(record []byte) 
 			s.Waiting.Add(key)
 		}
 		return err
+	case MovedOrder:
+		if len(rec) < 9 || rec[0] > 1 {
+			return errMoved
+		}
+		if rec[0] == 1 {
+			s.Waiting.Add(binary.LittleEndian.Uint64(rec[1:]))
+		}
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (c *crawler) arrive(p *admit.MovedPart, tx *account.Tx) error {
 		tx.Arrive(c.Hasher.URLKey(rec.URL), state.PlaceStar)
 		return c.deferrals.ArriveVisit(tx, &rec, state.PlaceStar)
 	case cluster.MovedOrder:
-		return c.orders.Arrive(data)
+		return c.arriveOrder(data, tx)
 	case cluster.MovedLink:
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
@@ -125,4 +125,44 @@ func (c *crawler) arriveURL(data []byte, tx *account.Tx) error {
 	check := c.budgets.CheckOf(&rec, data[1:])
 	check.Again = data[0] == 1
 	return c.budgets.CheckAll(tx, []star.CheckTuple{check})
+}
+
+// arriveOrder takes an enqueued URL. One that was fetched ends the record of its URL that comes. One that waits has a
+// record, which goes to RobotsCache as if the URL was enqueued here.
+func (c *crawler) arriveOrder(data []byte, tx *account.Tx) error {
+	if len(data) == 0 {
+		return cluster.ErrMessage
+	}
+	order, err := state.DecodeOrder(data[1:])
+	if err != nil {
+		return err
+	}
+	if order.Done {
+		c.orders.Arrive(order)
+		return nil
+	}
+	if sent, err := c.node.SendOrder(order); sent || err != nil { // its slot has moved on meanwhile
+		return err
+	}
+	var rec weburl.Record
+	data, order.Visits = order.Visits, nil
+	if err := rec.Decode(data); err != nil {
+		return err
+	}
+	began := c.orders.Arrive(order)
+	switch {
+	case order.Own:
+		tx.Arrive(order.Key, state.PlaceRobotsCheck)
+	case began:
+		tx.EnterOrder(order.Key, state.PlaceRobotsCheck)
+	default:
+		return nil // the order that was begun here has a record
+	}
+	if began {
+		tx.Count(state.CountEnqueuedMoved, 1)
+		if err := c.operator.NoteOrdered(order.Key); err != nil {
+			return err
+		}
+	}
+	return c.check.CheckRobots(tx, data, &rec, state.PlaceRobotsCheck)
 }

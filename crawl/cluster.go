@@ -112,9 +112,10 @@ func (o *Options) nodeOptions() node.Options {
 func (c *crawler) wireNode() {
 	c.node.Wire(node.Others{Checkpoints: c.checkpointer, RecentEdge: c.budgets.RecentEdge,
 		TakeLinks: c.takeRecords, PagesLeft: c.dispatcher.PagesLeft, MorePages: c.dispatcher.Wake,
-		Rest: func() { c.Stop(stopTable) }, Fits: c.fits, Divide: c.limits.Divide,
-		GoOn: func() { c.deferrals.GoOn(); c.operator.GoOn() },
-		Done: c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
+		Rest: func() { c.Stop(stopTable) }, Fits: c.fits,
+		SlotsCome: func(slots state.Slots) { c.limits.Divide(); c.dispatcher.SlotsCome(slots) },
+		GoOn:      func() { c.deferrals.GoOn(); c.operator.GoOn() },
+		Done:      c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
 		Renders: c.render.Waiting,
 		Look:    c.figures.Snapshot,
 		Orders:  c.operator.Orders, TakeOrder: c.operator.TakeOrder})

@@ -423,7 +423,6 @@ func TestClusterMoveRefused(t *testing.T) {
 			change func(fs *memfs.FS, o *slotmove.Options)
 		}{
 			{"its crawl is over", edit(func(m *state.Manifest) { m.Done = "done" })},
-			{"enqueued URLs wait", edit(func(m *state.Manifest) { m.Accounts.Orders.Add(1) })},
 			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
 			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},
 			{"audit before the move; nothing has changed: node 0",

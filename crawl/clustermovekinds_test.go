@@ -1,12 +1,15 @@
 package crawl
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/simweb"
 	"drumbeat/star"
 	"drumbeat/state"
 )
@@ -56,6 +59,40 @@ func TestClusterMoveLanes(t *testing.T) {
 		c.stopNodeAfter(1, 60)
 		c.moved(fs, cluster.Slots/4, cluster.Slots-1, -1, 0)
 		c.check(c.run(t.Context()))
+		c.auditedTogether(fs)
+	})
+}
+
+// TestClusterMoveEnqueued is TestGiveEnqueued while the nodes are stopped.
+func TestClusterMoveEnqueued(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 30, 600, 0
+			o.CrawlDelay, o.Page.ServerError = 0, 0
+		})
+		control := new(Control)
+		c, fs := movable(t, web, 2, func(o *Options) {
+			o.Politeness.HostDelay, o.Politeness.HostDelayMin = 20*time.Second, 20*time.Second
+		})
+		defer c.close()
+		c.options[0].Observe.Control = control
+		ctx, cancel := context.WithCancel(t.Context())
+		var urls, again []string
+		var at time.Time
+		var done sync.WaitGroup
+		done.Go(func() {
+			c.fetchedAll(ctx, 200)
+			at = time.Now()
+			urls, again = enqueueSome(ctx, c, control)
+			cancel()
+		})
+		c.run(ctx)
+		done.Wait()
+		c.reopen()
+		c.moved(fs, 0, cluster.Slots-1, 0, 1)
+		c.checkEnqueued(c.run(t.Context()), again)
+		c.checkFirst(append(urls, again...), at)
 		c.auditedTogether(fs)
 	})
 }

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/cluster"
-	"drumbeat/cluster/mem"
-	"drumbeat/crawl/account"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -25,6 +22,8 @@ type giveKind struct {
 	stop                string // how nodes end
 	// check replaces checkCuts. It returns how many URLs were fetched more often than they should.
 	check func(c *testCluster, cuts *cutTimes) int
+	// during runs until the crawl ends. A check that it returns runs afterwards.
+	during func(ctx context.Context, c *testCluster, rng *rand.Rand) (check func())
 }
 
 // waits returns the times before each move.
@@ -179,61 +178,4 @@ var byDepth = giveKind{
 func TestGiveLanesCuts(t *testing.T) {
 	t.Parallel()
 	giveKindCuts(t, &byDepth, max(1, clusterSeeds()/2))
-}
-
-// TestGiveEnqueued: slots move after URLs of them, which waited, were enqueued and fetched. The node that gets the
-// slots does not fetch them again when it comes to the records that waited.
-func TestGiveEnqueued(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := sizedWeb(t, 30, 60, 1200)
-		control := new(Control)
-		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
-			o.Politeness.HostDelay, o.Politeness.HostDelayMin = 20*time.Second, 20*time.Second
-			if node == 0 {
-				o.Observe.Control = control
-			}
-		})
-		defer c.close()
-		before, next := c.halfGiven(0, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		var done sync.WaitGroup
-		done.Go(func() {
-			c.fetchedAll(ctx, 400) // most URLs have been found
-			urls := enqueueSome(ctx, c, control)
-			if t.Logf("%d URLs were enqueued", len(urls)); len(urls) < 20 {
-				t.Error("few URLs were enqueued")
-			}
-			for account.Sleep(ctx, time.Second) {
-				fetches := web.Log().Snapshot().Fetches
-				if !slices.ContainsFunc(urls, func(url string) bool { return fetches[url] == 0 }) {
-					break
-				}
-			}
-			account.Sleep(ctx, time.Second)
-			c.change(ctx, cluster.ChangeGive, before, next, 0)
-			if !c.settled(ctx, 1) {
-				t.Errorf("the nodes have not taken the table: %s", c.tableChange(ctx).Refused)
-				cancel()
-			}
-		})
-		results := c.run(ctx)
-		done.Wait()
-		c.checkTurned(results, next)
-	})
-}
-
-// enqueueSome enqueues URLs at node 0 that were not fetched, and returns those that it has taken.
-func enqueueSome(ctx context.Context, c *testCluster, control *Control) (urls []string) {
-	c.t.Helper()
-	for _, host := range c.web.Hosts() {
-		_, missing := pagesOf(c.web, host)
-		for _, url := range missing[:min(2, len(missing))] {
-			if _, made, err := control.Enqueue(ctx, "test", []string{url}); err == nil && made.Count == 1 {
-				urls = append(urls, url)
-			}
-		}
-	}
-	return urls
 }

@@ -298,6 +298,32 @@ func (o *coordinator) apply(ctx context.Context, kind cluster.ChangeKind, before
 	return false
 }
 
+// giveOften moves slots there and back, some time after each other. It returns the last table.
+func (c *testCluster) giveOften(ctx context.Context, table *cluster.Table, waits [5]time.Duration) *cluster.Table {
+	e := c.net.Transport(0)
+	defer e.Close()
+	op := &coordinator{c, e}
+	for i, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
+		to := map[int]int{}
+		for _, gift := range gifts {
+			if max(gift[0], gift[1]) < len(c.options) {
+				to = both(to, half(table, gift[0], gift[1]))
+			}
+		}
+		if len(to) == 0 {
+			continue
+		}
+		account.Sleep(ctx, waits[i])
+		next, err := table.Give(to)
+		must(c.t, err)
+		if !op.apply(ctx, cluster.ChangeGive, table, next, 0) {
+			break
+		}
+		table = next
+	}
+	return table
+}
+
 // giveCuts is a crawl whose slots move, there and back, while nodes are cut off.
 func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled int, given int64) {
 	chaotic, rng := seed%2 == 0, rand.New(rand.NewPCG(seed, 0x67697665))
@@ -322,31 +348,13 @@ func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled in
 	if chaotic {
 		ended.Go(func() { c.net.Chaos(ctx, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second}) })
 	}
-	table, changes, waits := c.options[0].Cluster.Table, 0, kind.waits(rng)
-	ended.Go(func() {
-		e := c.net.Transport(0)
-		defer e.Close()
-		op := &coordinator{c, e}
-		for i, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
-			to := map[int]int{}
-			for _, gift := range gifts {
-				if gift[0] < nodes && gift[1] < nodes {
-					to = both(to, half(table, gift[0], gift[1]))
-				}
-			}
-			if len(to) == 0 {
-				continue
-			}
-			account.Sleep(ctx, waits[i])
-			next, err := table.Give(to)
-			must(t, err)
-			if !op.apply(ctx, cluster.ChangeGive, table, next, 0) {
-				return
-			}
-			table = next
-			changes++
-		}
-	})
+	table, waits := c.options[0].Cluster.Table, kind.waits(rng)
+	ended.Go(func() { table = c.giveOften(ctx, table, waits) })
+	check := func() {}
+	if kind.during != nil {
+		during := rand.New(rand.NewPCG(seed, 1))
+		ended.Go(func() { check = kind.during(ctx, c, during) })
+	}
 	how, cuts := atRandom(rng, 4), new(cutTimes)
 	c.lives(cuts.noted(how), kills)
 	stop()
@@ -357,8 +365,9 @@ func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled in
 	} else {
 		doubled = c.checkCuts()
 	}
+	check()
 	given = c.conserved()
-	if t.Logf("seed %d: %d changes", seed, changes); changes == 0 {
+	if t.Logf("seed %d: %d changes", seed, table.Moves()); table.Moves() == 0 {
 		t.Errorf("seed %d: the table has not changed", seed)
 	}
 	return doubled, given

@@ -221,7 +221,7 @@ func (c *crawler) wireOperator() {
 		Checkpoint: c.checkpointer.SaveQuietly, Made: c.history.Made, Limits: c.limits, Reloader: c.reloader,
 		Feed: c.seeds.Feed, Space: c.space,
 		Orders: operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead,
-			Watch: c.orders.Watch},
+			Watch: c.orders.Watch}, SendOrder: c.node.SendOrder,
 		SendLinks: c.seen.SendLinks, LogOrder: c.output.LogOrder, Pause: c.paused.Store,
 		Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },

@@ -80,7 +80,7 @@ func (w *watchList) fed() bool { return w.file == nil || w.state.Done }
 // run feeds the list, and counts the URLs whose deadlines pass.
 func (w *watchList) run(ctx context.Context) error {
 	c := w.c
-	if w.file == nil && c.orders.Watched() == 0 {
+	if w.file == nil && c.orders.Watched() == 0 && c.opt.Cluster == nil { // URLs may come with slots
 		return nil
 	}
 	var lines interface{ Next() ([]byte, int64, error) }

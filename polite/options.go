@@ -160,10 +160,15 @@ type settings struct {
 	hasVisited bool
 	hostsKnown bool // Recent is restored
 	othersAt   int64
+	coming     func(pld uint64) bool // by SlotsCome; nil: none
+	comingAt   int64
 }
 
 // countsVisited returns when a host counts as visited that no exchange of this Scheduler has visited; false: never.
 func (o *settings) countsVisited(pld uint64) (at int64, is bool) {
+	if o.coming != nil && o.coming(pld) {
+		return o.comingAt, true
+	}
 	if o.hostsKnown {
 		return o.othersAt, o.Options.Others != nil && o.Options.Others(pld)
 	}

@@ -14,6 +14,15 @@ type Delay struct {
 	Until  time.Time  // by the wall clock
 }
 
+// SlotsCome says that another Scheduler has visited hosts until now that this one visits from now on. Of the PLDs for
+// which hosts returns true, those hosts count as visited now that no exchange has visited. hosts is a function of the
+// key alone.
+func (s *Scheduler) SlotsCome(now time.Time, hosts func(pld uint64) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.coming, s.opt.comingAt = hosts, s.at(now)
+}
+
 // Delays returns each host and server whose delay exceeds its plain delay (Options.HostDelay or ServerDelay,
 // scaled) and has not passed. There is at most one entry for each table entry, in no particular order. It
 // holds the lock for O(entries).

@@ -124,7 +124,10 @@ func lingering(why Reason) bool {
 }
 
 // Recrawled reports whether a URL was to be visited again, or was enqueued, so that URLs may have several responses.
-func (s *Accounts) Recrawled() bool { return s.Counters[CountScheduled]+s.Counters[CountEnqueued] > 0 }
+func (s *Accounts) Recrawled() bool { return s.Counters[CountScheduled]+s.Ordered() > 0 }
+
+// Ordered returns how many URLs were enqueued here, or at another node and came with their slots.
+func (s *Accounts) Ordered() int64 { return s.Counters[CountEnqueued] + s.Counters[CountEnqueuedMoved] }
 
 // Lingering returns the number of deferred URLs with such a reason.
 func (s *Accounts) Lingering() (n int64) {

@@ -22,7 +22,9 @@ type Order struct {
 	// Deadline is the Unix second by which a URL of --watch is to be fetched, NoDeadline without one; 0: it is none, or
 	// it has been counted.
 	Deadline int64
-	Visits   []byte // if Done: what the order's visit found (weburl.Record.Visits)
+	// Visits are what the order's visit found (weburl.Record.Visits), if Done. In an outbox, those of an order that
+	// waits are its weburl.Record.
+	Visits []byte
 }
 
 // NoDeadline is the deadline of a URL that is watched without one.
@@ -59,6 +61,14 @@ func AppendOrder(dst []byte, o *Order) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(o.Deadline))
 	}
 	return append(dst, o.Visits...)
+}
+
+// AppendMovedOrder appends a record of cluster.MovedOrder.
+func AppendMovedOrder(dst []byte, o *Order) []byte {
+	if o.Own {
+		return AppendOrder(append(dst, 1), o)
+	}
+	return AppendOrder(append(dst, 0), o)
 }
 
 // AppendOrdered appends the coding of the key of a URL that was enqueued: a record of the queue NameOrdered. A crawl

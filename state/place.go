@@ -245,6 +245,7 @@ const (
 	CountBytesNear        // decoded bytes of the bodies that these records leave out
 	CountRenderAsked      // requests of rendered pages that the nodes of their hosts made and answered
 	CountRenderUnanswered // requests of rendered pages that failed because the node of the host did not answer
+	CountEnqueuedMoved    // enqueued URLs that waited when their slots moved here
 	NumCounters
 )
 
@@ -294,7 +295,8 @@ var counterNames = [NumCounters]string{
 	"render_answers_stored", "render_parts", "render_parts_cut", "usage_marked", "usage_dropped", "payments",
 	"signed_unasked", "signed_asked", "signature_challenges", "signature_challenges_unsupported",
 	"signature_challenges_refused", "tdmrep", "watched", "watched_in_time", "watched_missed", "near_duplicates",
-	"near_duplicates_noted", "near_duplicates_body_bytes", "render_asked", "render_unanswered"}
+	"near_duplicates_noted", "near_duplicates_body_bytes", "render_asked", "render_unanswered",
+	"urls_enqueued_moved"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -105,6 +105,13 @@ func (a *Accounts) Counter(n state.Counter) int64 {
 	return a.s.Counters[n]
 }
 
+// Ordered is state.Accounts.Ordered.
+func (a *Accounts) Ordered() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.s.Ordered()
+}
+
 // In returns the total number of URLs in the given places.
 func (a *Accounts) In(places ...state.Place) int64 {
 	a.mu.Lock()

@@ -109,6 +109,9 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	return d.heaps
 }
 
+// SlotsCome notes the slots that are on their way to this node: the giver has visited their hosts until now.
+func (d *Dispatcher) SlotsCome(slots state.Slots) { d.heaps.SlotsCome(time.Now(), slots.HasPLD) }
+
 // Recent returns what this run knows at its end, for the next one of this process.
 func (d *Dispatcher) Recent(now time.Time) Recent {
 	return Recent{Hosts: d.heaps.InDelay(now), Others: d.unknown, At: d.unknownAt}

@@ -12,6 +12,7 @@ import (
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
+	"drumbeat/weburl"
 )
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
@@ -59,7 +60,7 @@ type Others struct {
 	MorePages func()                     // more pages may be fetched
 	GoOn      func()                     // Quiet is over
 	Rest      func()                     // ends the run, so that the table can change (Turn)
-	Divide    func()                     // Coming has changed
+	SlotsCome func(state.Slots)          // these slots are on their way to this node; Coming has changed
 	// Fits returns an error if the limits of this node are too small for a table.
 	Fits func(*cluster.Table) error
 	Done func() bool // this node has nothing left to do; the transaction lock is held exclusively
@@ -141,7 +142,7 @@ func (n *Node) Wire(others Others) {
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look
 	n.intake.morePages, n.marks.morePages = others.MorePages, others.MorePages
 	n.shares.pagesLeft, n.tables.rest, n.tables.fits = others.PagesLeft, others.Rest, others.Fits
-	n.tables.divide = others.Divide
+	n.tables.come = others.SlotsCome
 }
 
 // On reports whether the crawl has several nodes.
@@ -259,6 +260,19 @@ func (n *Node) SendOn(in *admit.Inlet, tx *account.Tx) error {
 		return nil
 	}
 	return n.outs.sendOn(in, tx)
+}
+
+// SendOrder sends an enqueued URL that waits, with its record as its visits, to the node that owns its slot. sent is
+// false if this node does, or gets the slot. It is part of a transaction.
+func (n *Node) SendOrder(order *state.Order) (sent bool, _ error) {
+	if !n.On() {
+		return false, nil
+	}
+	owner := n.opt.Table.OwnerOf(weburl.SlotOf(order.Key))
+	if slots := n.tables.arriving().slots; owner == n.opt.Node || slots.HasKey(order.Key) {
+		return false, nil
+	}
+	return true, n.outs.boxes[owner].AddMoved(cluster.MovedOrder, state.AppendMovedOrder(nil, order))
 }
 
 // SendWalker puts a walker of a random walk into the outbox for its node. It is part of the transaction of its step.

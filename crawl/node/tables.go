@@ -32,7 +32,7 @@ type tables struct {
 	gone  *abandoned
 	// leaving are slots that leave this node. Until their URLs have left, no others do.
 	leaving *leaving
-	divide  func()                     // more slots are on their way to this node
+	come    func(state.Slots)          // more slots are on their way to this node: these now
 	rest    func()                     // ends the run, so that the table can change
 	fits    func(*cluster.Table) error // the limits of this node are enough for that table
 	told    time.Time                  // when the goroutine "table" last said why it does not take a table
@@ -257,7 +257,7 @@ func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 				a.change = c
 				return a.begun(t.slotsFrom(next, from))
 			})
-			t.divide()
+			t.come(t.arriving().slots)
 			tx.Late.Add(t.opt.Log.Info, "slots move here", "from", from, "change", c.Moves)
 		case cluster.MovedEnd:
 			change, seedsDone, sums, err := cluster.MovedEndOf(p.Data)
@@ -457,7 +457,7 @@ func (t *tables) earlier(c *cluster.TableChange) int {
 		needs = cluster.GiversVersion
 	}
 	if t.opt.Visits || t.run.Accounts.DeferredFor(state.ReasonRevisit) > 0 ||
-		t.run.Accounts.Counter(state.CountEnqueued) > 0 {
+		t.run.Accounts.Ordered() > 0 {
 		needs = max(needs, cluster.VisitVersion)
 	}
 	t.mu.Lock()

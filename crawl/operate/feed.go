@@ -139,7 +139,16 @@ func (o *Operator) feedOrders(tx *account.Tx, lines []string, deadline int64) (t
 	for url := range b.URLs {
 		taken++
 		key, host := o.saved.Hasher.URLKey(url), weburl.Split(url).Host
-		if !o.others.Orders.Begin(key, o.saved.HostKey(host)) {
+		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.Pinned(o.saved.PLDKey(host))}
+		order := state.Order{Key: key, Host: o.saved.HostKey(host), Urgent: true, Visits: rec.Append(nil)}
+		if sent, err := o.others.SendOrder(&order); sent || err != nil { // its slot has moved since the answer
+			began = true
+			if err != nil {
+				return taken, err
+			}
+			continue
+		}
+		if !o.others.Orders.Begin(key, order.Host) {
 			continue
 		}
 		if began = true; deadline != 0 {
@@ -151,8 +160,7 @@ func (o *Operator) feedOrders(tx *account.Tx, lines []string, deadline int64) (t
 		}
 		tx.Count(state.CountEnqueued, 1)
 		tx.EnterOrder(key, state.PlaceRobotsCheck)
-		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.Pinned(o.saved.PLDKey(host))}
-		if err := o.others.Check.CheckRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
+		if err := o.others.Check.CheckRobots(tx, order.Visits, &rec, state.PlaceRobotsCheck); err != nil {
 			return taken, err
 		}
 	}

@@ -79,6 +79,7 @@ func openIn(w *roomtest.World, cluster []byte) *room {
 		StateOf:    func(uint64, time.Time) health.State { return health.State{} },
 		Checkpoint: func(*account.LateLog) error { w.Save(); return nil }, Made: func(*changes.Change) {},
 		Reloader: r, Space: w.Space, SendLinks: w.SendLinks,
+		SendOrder: func(*state.Order) (bool, error) { return false, nil },
 		Feed: func(_ context.Context, lines []string) (bool, error) {
 			r.fed.Add(int64(len(lines)))
 			return true, nil

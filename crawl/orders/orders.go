@@ -30,13 +30,13 @@
 //
 // # Memory and disk
 //
-// At most 20,000 orders. Nothing on disk: a checkpoint has a copy (Freeze) in its tail file.
+// At most 20,000 orders, and with slots that move here 10,000 of each giver. Nothing on disk: a checkpoint has a copy
+// (Freeze) in its tail file.
 //
 // Files: orders.go. The deferrals of package crawl decide what becomes of the records.
 package orders
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,7 +49,8 @@ import (
 // Bounds of the table of orders. It takes at most kept times 200 bytes, and 1 KiB more for each order that
 // has a history of visits.
 const (
-	// Max is the largest number of enqueued URLs that have not been fetched or refused.
+	// Max is the largest number of enqueued URLs that have not been fetched or refused, without those that came with
+	// slots.
 	Max  = 10_000
 	kept = 20_000
 )
@@ -147,6 +148,9 @@ func (o *Table) Watched() int {
 func (o *Table) Overdue(now int64) (keys []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.watched == 0 {
+		return nil
+	}
 	for key, x := range o.byKey {
 		if x.Deadline != 0 && x.Deadline < now && !x.Stored && !x.Done {
 			keys = append(keys, key)
@@ -332,22 +336,32 @@ func (o *Table) Ahead(host uint64) (n int) {
 	return n
 }
 
-// Arrive adds the order of a URL of a slot that moves here, by its coding (state.AppendOrder). It has been fetched. An
-// order that was begun here is newer.
-func (o *Table) Arrive(coded []byte) error {
-	saved, err := state.DecodeOrder(coded)
-	if err != nil || !saved.Done {
-		return errors.Join(state.ErrOrder, err)
-	}
-	x := *saved
-	x.Visits = slices.Clone(x.Visits)
+// Arrive adds the order of a URL of a slot that moves here. It returns false if there is one that was begun here, which
+// is newer.
+func (o *Table) Arrive(saved *state.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byKey[x.Key] == nil {
-		o.ended = append(o.ended, &x)
-		o.add(&x)
+	if x := o.byKey[saved.Key]; x != nil && (saved.Done || !x.Done) {
+		return false
 	}
-	return nil
+	o.put(saved)
+	return true
+}
+
+// put adds a saved order. The caller holds mu, or no stage runs.
+func (o *Table) put(saved *state.Order) {
+	x := *saved
+	x.Visits, x.Urgent = slices.Clone(x.Visits), false
+	o.add(&x)
+	if x.Deadline != 0 {
+		o.watched++
+	}
+	if x.Done {
+		o.ended = append(o.ended, &x)
+		return
+	}
+	o.waiting++
+	o.setUrgent(&x, saved.Urgent)
 }
 
 // Freeze copies the table.
@@ -367,18 +381,7 @@ func (o *Table) Restore(set disk.Set, ref disk.Ref) error {
 		return err
 	}
 	return state.EachOrder(data, func(saved *state.Order) error {
-		x := *saved
-		x.Visits, x.Urgent = slices.Clone(x.Visits), false
-		o.add(&x)
-		if x.Deadline != 0 {
-			o.watched++
-		}
-		if x.Done {
-			o.ended = append(o.ended, &x)
-			return nil
-		}
-		o.waiting++
-		o.setUrgent(&x, saved.Urgent)
+		o.put(saved)
 		return nil
 	})
 }

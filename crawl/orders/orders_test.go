@@ -85,3 +85,30 @@ func TestOrdersRestored(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderArrives: an order that comes with its slot takes the place of one that has ended here, and of none that
+// waits.
+func TestOrderArrives(t *testing.T) {
+	t.Parallel()
+	o := New()
+	o.Begin(1, 7)
+	o.Fetched(1, nil)
+	o.Begin(2, 7)
+	for _, x := range []struct {
+		order state.Order
+		want  bool
+	}{
+		{state.Order{Key: 1, Host: 7, Done: true}, false},
+		{state.Order{Key: 1, Host: 7, Urgent: true, Deadline: 9}, true},
+		{state.Order{Key: 1, Host: 7, Urgent: true}, false},
+		{state.Order{Key: 2, Host: 7, Done: true}, false},
+		{state.Order{Key: 3, Host: 7, Done: true}, true},
+	} {
+		if got := o.Arrive(&x.order); got != x.want {
+			t.Errorf("%+v: arrives %t, want %t", x.order, got, x.want)
+		}
+	}
+	if o.waiting != 2 || o.urgent.Load() != 2 || o.Watched() != 1 || len(o.Overdue(10)) != 1 || o.Waits(3) {
+		t.Errorf("%d orders wait, %d are urgent, %d watched; want 2, 2, 1", o.waiting, o.urgent.Load(), o.Watched())
+	}
+}

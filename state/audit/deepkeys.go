@@ -12,7 +12,7 @@ import (
 func (x *Scanner) compareKeys() error {
 	// Crawls of older releases, and some repaired crawls, lack keys of enqueued URLs.
 	x.foreign.of = x.Manifest
-	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
+	someLost := x.orderedKeys < x.Manifest.Accounts.Ordered()
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
 			x.Seen.Add(key)

@@ -42,7 +42,7 @@ func (m *mover) build() error {
 			}
 		}
 	}
-	steps := []func(n *node) error{m.fill, m.tails, m.waits, m.places, m.outboxes, m.save}
+	steps := []func(n *node) error{m.fill, m.tails, m.places, m.waits, m.outboxes, m.writeTails, m.save}
 	for _, step := range steps {
 		for _, n := range m.nodes {
 			if !n.gives && !n.gets {
@@ -261,7 +261,9 @@ func (m *mover) save(n *node) error {
 		}
 		a.Moved.Merge(a.Places[p])
 	}
+	a.Orders = n.orders.second
 	a.Moved.Remove(a.Unique)
+	a.Moved.Remove(a.Orders)
 	a.Deferred = n.deferred
 	for reason, left := range n.left {
 		a.Refused[reason] -= left

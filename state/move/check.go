@@ -93,10 +93,6 @@ func (n *node) check(table *cluster.Table, begun bool) error {
 			return refuse("it has abandoned node %d, whose slots are lost", other)
 		}
 	}
-	waiting, err := n.waitingOrders()
-	if err != nil {
-		return err
-	}
 	switch {
 	case quarantine != nil && quarantine.Records > 0 && !begun: // their links are passed on when they can be read
 		return refuse("%s in its quarantine: start a version that reads them, and stop it",
@@ -109,8 +105,6 @@ func (n *node) check(table *cluster.Table, begun bool) error {
 		return refuse("slots of random walks cannot move")
 	case stars == nil:
 		return refuse("its manifest has no STAR")
-	case a.Orders.N > 0 || waiting > 0:
-		return refuse("enqueued URLs wait: start the node until they have been fetched")
 	case a.Places[state.PlaceContent].N > 0:
 		return refuse("%s in the store of contents: start the node and stop it again",
 			human.Counted(a.Places[state.PlaceContent].N, "page waits", "pages wait"))
@@ -121,21 +115,6 @@ func (n *node) check(table *cluster.Table, begun bool) error {
 		return nil
 	}
 	return n.checkChanges(refuse)
-}
-
-// waitingOrders counts the enqueued URLs that wait to be fetched.
-func (n *node) waitingOrders() (waiting int, err error) {
-	data, err := disk.ReadTail(n.saved.Set, n.m.Orders)
-	if err != nil {
-		return 0, err
-	}
-	err = state.EachOrder(data, func(o *state.Order) error {
-		if !o.Done {
-			waiting++
-		}
-		return nil
-	})
-	return waiting, err
 }
 
 // checkChanges refuses a node that gives slots while it alone has settings of the operator.
@@ -206,6 +185,11 @@ func (m *mover) reread() error {
 
 // checkSums compares the files with the accounts, as an audit does.
 func (n *node) checkSums() error {
+	if len(n.orders.leaving) > 0 {
+		return fmt.Errorf("move: node %d: %s no record; run drumbeat audit: %w", n.number,
+			human.Counted(len(n.orders.leaving), "enqueued URL has", "enqueued URLs have"),
+			&disk.CorruptError{Path: n.saved.Set.Path(0), Want: "a balanced crawl", Got: "one that is not"})
+	}
 	for p := range state.NumPlaces {
 		switch p {
 		case state.PlaceFetched, state.PlaceRefused, state.PlaceUnstreamed:

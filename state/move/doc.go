@@ -10,7 +10,8 @@
 //   - other unique URLs, from all places. Moved URLs go to the check of STAR of their new node, whatever their
 //     place, because queue numbers, due times and verdicts belong to one node. The health of their hosts
 //     moves too, so they wait again if necessary;
-//   - enqueued URLs that were fetched while another record of them waits;
+//   - enqueued URLs that wait, to RobotsCache of their new node, and those that were fetched while another record of
+//     them waits (orders.go);
 //   - in-degrees of PLDs, and the edges to them; a PLD's ledger is reset;
 //   - entries of RobotsCache, the health of hosts, delays of hosts and trap scores;
 //   - names of hosts. Names of PLDs are copied, since edges may name them at both nodes, and so are the
@@ -19,8 +20,8 @@
 // Pages, logs and counters stay where they are. The URLs that have ended count as moved in the accounts
 // (state.Accounts.Moved), at both ends. Requests for robots.txt of moved origins are dropped; the new node makes them.
 //
-// Run first refuses crawls that it cannot move: with enqueued URLs that wait, pages that wait for the store of
-// contents, or settings of hosts and PLDs by the operator at a node that gives slots.
+// Run first refuses crawls that it cannot move: with pages that wait for the store of contents, or settings of
+// hosts and PLDs by the operator at a node that gives slots.
 //
 // Protocol: each node gets its new files and a journal, state/MOVE, with which it does not start. Then the
 // next file of the cluster, FILE.next, is made durable: from here on the move is committed. The nodes are

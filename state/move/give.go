@@ -219,7 +219,7 @@ func (g *giver) build() error {
 		return err
 	}
 	g.each = g.giveEntry
-	steps := []func(n *node) error{g.giveTails, g.fill, g.flush, g.waits, g.places, g.end, g.save}
+	steps := []func(n *node) error{g.giveTails, g.fill, g.flush, g.places, g.waits, g.writeTails, g.end, g.save}
 	for _, step := range steps {
 		if err := step(n); err != nil {
 			return err
@@ -254,8 +254,8 @@ func (g *giver) giveTails(n *node) error {
 				return err
 			}
 		}
-		for _, order := range to.orders {
-			if err := to.remote.moved(cluster.MovedOrder, order); err != nil {
+		for _, order := range to.orders.coded {
+			if err := to.remote.moved(cluster.MovedOrder, append([]byte{0}, order...)); err != nil {
 				return err
 			}
 		}
@@ -446,7 +446,12 @@ func (r *remote) save() error {
 }
 
 // moved adds a record.
-func (r *remote) moved(kind cluster.MovedKind, data []byte) error { return r.out.AddMoved(kind, data) }
+func (r *remote) moved(kind cluster.MovedKind, data []byte) error {
+	if r.out == nil {
+		return fmt.Errorf("move: a record belongs to node %d, which gets no slot: %w", r.to, state.ErrIncompatible)
+	}
+	return r.out.AddMoved(kind, data)
+}
 
 // flush writes keys and edges.
 func (r *remote) flush() error {
@@ -517,6 +522,16 @@ func (r *remote) visit(key uint64, data []byte) error {
 	r.sums.Waiting.Add(key)
 	r.g.n.counted.Slots[weburl.SlotOf(key)].Waiting--
 	return r.moved(cluster.MovedVisit, data)
+}
+
+// order gives an enqueued URL that waits.
+func (r *remote) order(o *state.Order, record []byte) error {
+	if o.Own {
+		r.sums.Waiting.Add(o.Key)
+	}
+	r.g.n.counted.Slots[weburl.SlotOf(o.Key)].Waiting--
+	o.Visits = record
+	return r.moved(cluster.MovedOrder, state.AppendMovedOrder(nil, o))
 }
 
 // add gives a tuple that waits in a store.

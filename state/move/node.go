@@ -35,9 +35,9 @@ type node struct {
 	left          [state.NumReasons]int64 // reasons of held URLs that left
 	waiting       int64                   // URLs that left
 
-	health        []health.Entry   // of the next state, like the two below
-	delays, traps []byte           // coded
-	orders        [][]byte         // of enqueued URLs, coded
+	health        []health.Entry // of the next state, like the two below
+	delays, traps []byte         // coded
+	orders        orders
 	parts         map[uint64]uint8 // of the budget, by traps of this node before
 	counted       *cluster.Loads   // of the slots, of the next state
 	lane          uint8            // of the queue of BEAST that is being divided; else 0

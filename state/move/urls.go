@@ -49,15 +49,7 @@ func (m *mover) tails(n *node) error {
 	}); err != nil {
 		return err
 	}
-	orders, err := disk.ReadTail(set, n.m.Orders)
-	if err != nil {
-		return err
-	}
-	if err := state.EachOrder(orders, func(o *state.Order) error {
-		to := m.owner(o.Key)
-		to.orders = append(to.orders, state.AppendOrder(nil, o))
-		return nil
-	}); err != nil {
+	if err := m.readOrders(n); err != nil {
 		return err
 	}
 	delays, err := disk.ReadTail(set, n.m.Delays)
@@ -110,7 +102,7 @@ func (m *mover) counted(n *node) error {
 	return nil
 }
 
-// waits divides the tuples that wait in the stores of a node.
+// waits divides the tuples that wait in the stores of a node, but for RobotsCache.
 func (m *mover) waits(n *node) error {
 	olds, err := n.old()
 	if err != nil {
@@ -121,9 +113,11 @@ func (m *mover) waits(n *node) error {
 		storeEdges:    {Tuple: m.edge},
 		storeIndegree: {Tuple: func(t drum.Tuple) error { return m.check1(n, t) }},
 		storeNames:    {Tuple: func(t drum.Tuple) error { return m.name(n, t) }},
-		storeRobots:   {Tuple: func(t drum.Tuple) error { return m.robots(n, t) }},
 	}
 	for i, opt := range storeOptions() {
+		if i == storeRobots {
+			continue
+		}
 		if _, err := drum.ScanState(n.saved.Set, opt.Name, olds[i].Waiting(), scans[i]); err != nil {
 			return err
 		}
@@ -225,7 +219,17 @@ func (m *mover) name(n *node, t drum.Tuple) error {
 	return nil
 }
 
-// robots gives an update of RobotsCache to the owner of its origin. A check is a URL.
+// checks divides the tuples that wait in RobotsCache. An update goes to the owner of its origin. A check is a URL.
+func (m *mover) checks(n *node) error {
+	olds, err := n.old()
+	if err != nil {
+		return err
+	}
+	_, err = drum.ScanState(n.saved.Set, storeOptions()[storeRobots].Name, olds[storeRobots].Waiting(),
+		drum.Scan{Tuple: func(t drum.Tuple) error { return m.robots(n, t) }})
+	return err
+}
+
 func (m *mover) robots(n *node, t drum.Tuple) error {
 	if t.Op != drum.Check {
 		return m.owner(uint64(t.Key)).add(storeRobots, t)
@@ -238,7 +242,7 @@ func (m *mover) robots(n *node, t drum.Tuple) error {
 }
 
 // place reports whether a URL stays in its place. If not, it goes to the check of STAR of its owner, or to the owner's
-// calendar if it waits for its next visit.
+// calendar if it waits for its next visit, or to the owner's RobotsCache if it was enqueued.
 func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
@@ -262,6 +266,9 @@ func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error
 		n.left[reason]++
 	}
 	n.waiting++
+	if o := n.orders.leave(key, p, &rec); o != nil {
+		return false, to.order(o, &rec)
+	}
 	if p == state.PlaceDeferred && state.Reason(reason) == state.ReasonRevisit {
 		return false, to.visit(key, data)
 	}
@@ -271,7 +278,7 @@ func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error
 
 // places divides the URLs of all other places, and drops requests for robots.txt of origins that moved.
 func (m *mover) places(n *node) error {
-	steps := []func(n *node) error{m.beast, m.queues, m.deferred, m.jobs, m.inRAM, m.requested}
+	steps := []func(n *node) error{m.checks, m.beast, m.queues, m.deferred, m.jobs, m.inRAM, m.requested}
 	for _, step := range steps {
 		if err := step(n); err != nil {
 			return err
@@ -385,7 +392,7 @@ func (n *node) ownsJob(data []byte) bool {
 	return job.Decode(data) != nil || n.ownsKey(n.saved.Hasher.OriginKey(job.Origin))
 }
 
-// inRAM divides the URLs in RAM, drops requests in progress, and writes the tails of all nodes.
+// inRAM divides the URLs in RAM, and drops requests in progress.
 func (m *mover) inRAM(n *node) error {
 	next, tails := &n.shadow.Next, n.shadow.Tails
 	kept := func(name string, ref disk.Ref, keep func(rec []byte) (bool, error)) (disk.Ref, error) {
@@ -410,20 +417,23 @@ func (m *mover) inRAM(n *node) error {
 		func(rec []byte) (bool, error) { return m.place(n, state.PlaceRAM, rec) }); err != nil {
 		return err
 	}
-	if next.Jobs, err = kept("robots requests", n.m.Jobs,
-		func(rec []byte) (bool, error) { return n.ownsJob(rec), nil }); err != nil {
-		return err
-	}
+	next.Jobs, err = kept("robots requests", n.m.Jobs, func(rec []byte) (bool, error) { return n.ownsJob(rec), nil })
+	return err
+}
+
+// writeTails writes what tails has divided, and the orders, which the places have ended.
+func (m *mover) writeTails(n *node) (err error) {
+	next, tails := &n.shadow.Next, n.shadow.Tails
 	for _, s := range []struct {
 		at   *disk.Ref
 		data []byte
 	}{{&next.Hosts, health.DumpHosts(n.health)}, {&next.Delays, n.delays}, {&next.Traps, n.traps},
-		{&next.Loads, n.counted.Append(nil)}, {&next.Orders, state.DumpRecords(n.orders)}} {
+		{&next.Loads, n.counted.Append(nil)}, {&next.Orders, state.DumpRecords(n.orders.coded)}} {
 		if *s.at, err = tails.Write(0, s.data); err != nil {
 			return err
 		}
 	}
-	return nil
+	return m.noteOrdered(n)
 }
 
 // requested drops from RobotsRequested the origins that moved.

@@ -388,9 +388,10 @@ func (w *Shadow) RemakeQueue(name string, st *queue.State, keep func(rec []byte)
 	})
 }
 
-// ChangeQueue is RemakeQueue with a function that returns what to copy for each record; nil for nothing.
-func (w *Shadow) ChangeQueue(name string, st *queue.State,
-	change func(rec []byte) ([]byte, error)) (*queue.State, error) {
+// ChangeQueue is RemakeQueue with a function that returns what to copy for each record; nil for nothing. The records
+// more follow.
+func (w *Shadow) ChangeQueue(name string, st *queue.State, change func(rec []byte) ([]byte, error),
+	more ...[]byte) (*queue.State, error) {
 	w.replace(name)
 	q, err := queue.New(queue.Options{Set: w.Set, Name: name, BlockBytes: repairBlockBytes})
 	if err != nil {
@@ -404,6 +405,11 @@ func (w *Shadow) ChangeQueue(name string, st *queue.State,
 		return q.Append(next)
 	}, w.damaged); err != nil {
 		return nil, err
+	}
+	for _, rec := range more {
+		if err := q.Append(rec); err != nil {
+			return nil, err
+		}
 	}
 	next, err := q.Freeze().Save(w.Tails)
 	if err != nil {
