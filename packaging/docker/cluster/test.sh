@@ -6,9 +6,10 @@
 #   ./test.sh                    # as any user; docs/contribute/real-cluster.md
 #
 # It needs podman and podman-compose 1.6 (ENGINE=docker COMPOSE="docker compose": Docker, as root), Go, and of Debian the
-# packages prometheus, busybox-static and nftables. All images are built here from programs, without a registry: this
-# tree's, the NATS server of go.mod, versitygw as the object store, Debian's Prometheus. Grafana is left out. Containers
-# and volumes have names of their own and are removed at the end; KEEP=1 keeps the directory. The images stay.
+# packages iptables (netavark runs it), prometheus, busybox-static and nftables. All images are built here from programs,
+# without a registry: this tree's, the NATS server of go.mod, versitygw as the object store, Debian's Prometheus. Grafana
+# is left out. Containers and volumes have names of their own and are removed at the end; KEEP=1 keeps the directory. The
+# images stay.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 root=$(cd ../../.. && pwd)
