@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/queue"
 	"drumbeat/state"
 )
 
@@ -141,12 +142,8 @@ func retryQuarantine(t *testing.T, o Options, msg []byte, links int64) {
 		if records, _ := q.Len(); records != 1 {
 			t.Fatalf("%d messages in quarantine after the end", records)
 		}
-		if understood { // as a version would that reads it
-			if _, ok, err := q.Peek(); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			q.Advance()
-			must(t, q.Append(msg))
+		if understood {
+			understand(t, q, msg)
 		}
 		before := n.Counter(state.CountLinksTaken)
 		must(t, n.node.RetryQuarantine())
@@ -158,6 +155,16 @@ func retryQuarantine(t *testing.T, o Options, msg []byte, links int64) {
 		}
 		must(t, n.close())
 	}
+}
+
+// understand replaces the first message in quarantine by the one that was sent: a later version reads it.
+func understand(t *testing.T, q *queue.Queue, msg []byte) {
+	t.Helper()
+	if _, ok, err := q.Peek(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	q.Advance()
+	must(t, q.Append(msg))
 }
 
 // TestClusterQuarantineFull: a message that finds no room in quarantine waits at its sender, which is told
@@ -207,5 +214,68 @@ func TestClusterQuarantineFull(t *testing.T) {
 			rep.Above.Records() == 0 {
 			t.Errorf("audit of all nodes: %v, %+v", err, rep)
 		}
+	})
+}
+
+// TestQuarantineGive: the begin of slots that move, which a node cannot read, goes into quarantine, and the node stops
+// at their end at the latest. A version that reads the begin knows the slots that move here.
+func TestQuarantineGive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var e *rewriter
+		c := newCluster(t, sizedWeb(t, 12, 24, 400), 2, mem.Faults{}, func(node int, o *Options) {
+			if o.Disk.CheckpointEvery = 5 * time.Second; node == 0 {
+				e = &rewriter{Transport: o.Cluster.Transport.(*mem.Transport), seen: map[uint64]bool{}}
+				o.Cluster.Transport = e
+			}
+		})
+		defer c.close()
+		begun := make(chan struct{}, 1)
+		e.change = func(_ int, h *cluster.Header, msg []byte) (changed []byte) {
+			rewrite(t, msg, func(raw []byte) []byte {
+				if bytes.Contains(raw, []byte(`"owners"`)) {
+					changed = rewrite(t, msg, damages["a kind of record that is not known"])
+				}
+				return raw
+			})
+			if changed != nil && !e.seen[h.Number] {
+				begun <- struct{}{}
+			}
+			return changed
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var nodes sync.WaitGroup
+		for node := range c.options {
+			// The taker stops if the end comes in a message of its own.
+			nodes.Go(func() { _, _ = c.start(ctx, node, c.options[node]) })
+		}
+		before := c.options[0].Cluster.Table
+		next, err := before.Give(half(before, 0, 1))
+		must(t, err)
+		if !c.fetchedAll(ctx, 50) {
+			t.Fatal("no 50 pages")
+		}
+		c.change(ctx, cluster.ChangeGive, before, next, 0)
+		select {
+		case <-begun:
+			time.Sleep(time.Minute) // the taker makes its checkpoint
+		case <-ctx.Done():
+			t.Error("no slots began to move")
+		}
+		cancel()
+		nodes.Wait()
+		n := openCrawler(t, c.options[1])
+		q := *n.node.Quarantine()
+		if records, _ := q.Len(); records != 1 || n.node.Coming() != 0 {
+			t.Fatalf("%d messages in quarantine, %d slots move here", records, n.node.Coming())
+		}
+		understand(t, q, e.changed[0])
+		must(t, n.node.RetryQuarantine())
+		records, _ := q.Len()
+		if want := len(half(before, 0, 1)); records != 0 || n.node.Coming() != want {
+			t.Errorf("%d messages left, %d slots of %d move here", records, n.node.Coming(), want)
+		}
+		must(t, n.close())
 	})
 }

@@ -92,6 +92,9 @@ func (s *intake) retryQuarantine() error {
 				return s.quarantine.Append(data)
 			}
 			s.inlet.Lent = 0 // already credited
+			if err := s.tables.take(s.inlet, h.From, tx); err != nil {
+				return err
+			}
 			return s.takeLinks(s.inlet, tx)
 		}); err != nil {
 			return err
