@@ -216,7 +216,8 @@ func (c *changer) missing(ctx context.Context, nodes []int) (missing []int, _ er
 	return missing, nil
 }
 
-// given reports whether a giver has carried out a change that another one refuses, as it writes into the change soon.
+// given reports whether a giver has carried out a change although it is refused: the broker has read a killed process's
+// refusal late, and a giver writes the change again.
 func (c *changer) given(ctx context.Context, change *cluster.TableChange) bool {
 	return slices.ContainsFunc(change.GiverList(), func(node int) bool {
 		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))

@@ -558,7 +558,7 @@ func (t *tables) note(ctx context.Context, v *cluster.Value) {
 	}
 	own := t.opt.Change
 	if c.Moves < t.opt.Table.Moves() || own != nil && own.ID == c.ID && c.Refused != "" {
-		t.publish(ctx, v.Revision) // the broker has lost the last one, or another giver refuses what this one has given
+		t.publish(ctx, v.Revision) // the broker has lost the last one, or read a killed process's refusal late
 		return
 	}
 	want := t.opt.nodes()
