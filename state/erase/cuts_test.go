@@ -87,7 +87,7 @@ func TestCuts(t *testing.T) {
 					t.Errorf("%d operations: %+v", ops, rep.Record)
 				}
 				rng := rand.New(rand.NewPCG(*testworld.Seed, 7))
-				cuts := 25
+				cuts := 12 // of each world
 				if testing.Short() {
 					cuts = 2
 				}
