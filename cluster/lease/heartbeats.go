@@ -31,7 +31,7 @@ const (
 type heartbeats struct {
 	l       *Leases
 	rev     uint64        // of this node's heartbeat
-	start   uint64        // last revision of the bucket when this process began: later ones are not by one before it
+	start   uint64        // last revision of the bucket at the start: an earlier process has written nothing later
 	count   uint64        // of this node's heartbeat
 	sent    atomic.Int64  // when this node's last acknowledged heartbeat was sent; 0: none
 	highest atomic.Uint64 // revision that the bucket has given

@@ -79,7 +79,7 @@ func (s *intake) retryQuarantine() error {
 		}
 		if bad == nil {
 			var later bool
-			if later, bad = s.tables.begins(s.inlet, h.From); later {
+			if later, bad = s.tables.begins(s.inlet, h.From); later || bad == nil && !s.endsKnown(h.From) {
 				bad = cluster.ErrMessage
 			}
 		}
@@ -110,4 +110,26 @@ func (s *intake) retryQuarantine() error {
 			"still unreadable", left)
 	}
 	return nil
+}
+
+// endsKnown reports whether each end of slots in the message of the inlet has its begin, there or before. The change of
+// a message that was in quarantine may be over.
+func (s *intake) endsKnown(from int) bool {
+	c := s.tables.arriving().change
+	for i := range s.inlet.Parts {
+		switch p := &s.inlet.Parts[i]; p.Kind {
+		case cluster.MovedBegin:
+			c, _, _ = cluster.DecodeTableChange(p.Data) // begins has checked it
+		case cluster.MovedEnd:
+			if change, _, _, err := cluster.MovedEndOf(p.Data); err != nil || !ends(c, change, from) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ends reports whether a change has this number, and a node gives slots by it.
+func ends(c *cluster.TableChange, change uint64, giver int) bool {
+	return c != nil && uint64(c.Moves) == change && c.Gives(giver)
 }

@@ -265,7 +265,7 @@ func (t *tables) take(in *admit.Inlet, from int, tx *account.Tx) error {
 				return err
 			}
 			a := t.arriving()
-			if c := a.change; c == nil || uint64(c.Moves) != change || !c.Gives(from) {
+			if !ends(a.change, change, from) {
 				return fmt.Errorf("crawl: the end of change %d without its begin: %w", change, state.ErrIncompatible)
 			}
 			next, err := turnOf(a.change)

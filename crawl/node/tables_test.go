@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"drumbeat/admit"
 	"drumbeat/cluster"
 )
 
@@ -76,6 +77,40 @@ func TestComingFrom(t *testing.T) {
 	tb.arrive(func(a arrival) arrival { return a.ended(0, true, []int{0, 3}) })
 	if a := tb.arriving(); !a.arrived || !a.seedsAgain {
 		t.Errorf("%v, %v after the end of both", a.arrived, a.seedsAgain)
+	}
+}
+
+// TestEndsKnown: of a message that was in quarantine, the end of slots counts if their begin is there or came before.
+// The end of another change or of another node does not.
+func TestEndsKnown(t *testing.T) {
+	tb := giving(t)
+	begin, err := tb.next.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(kind cluster.MovedKind, data []byte) admit.MovedPart {
+		return admit.MovedPart{Kind: kind, Data: data}
+	}
+	end := part(cluster.MovedEnd, cluster.AppendMovedEnd(nil, uint64(tb.next.Moves), false, new(cluster.MovedSums)))
+	other := part(cluster.MovedEnd, cluster.AppendMovedEnd(nil, uint64(tb.next.Moves)+1, false, new(cluster.MovedSums)))
+	in := &intake{tables: tb, inlet: new(admit.Inlet)}
+	for _, x := range []struct {
+		begun bool
+		from  int
+		parts []admit.MovedPart
+		want  bool
+	}{
+		{false, 3, nil, true}, {false, 3, []admit.MovedPart{end}, false}, {true, 3, []admit.MovedPart{end}, true},
+		{true, 3, []admit.MovedPart{other}, false}, {true, 1, []admit.MovedPart{end}, false},
+		{false, 3, []admit.MovedPart{{Kind: cluster.MovedBegin, Data: begin}, end}, true},
+	} {
+		tb.arrival = arrival{}
+		if x.begun {
+			tb.arrival.change = tb.next
+		}
+		if in.inlet.Parts = x.parts; in.endsKnown(x.from) != x.want {
+			t.Errorf("%+v", x)
+		}
 	}
 }
 
