@@ -108,6 +108,15 @@ func (o *settings) serverDelay(v *server) int64 {
 
 // pldDelay returns the PLD's delay from start to start: that of its terms, or scaled by its budget.
 func (o *settings) pldDelay(p *pld) int64 {
+	delay := o.pldDelayOfAll(p)
+	if o.PLDShare != nil && delay > 0 {
+		return int64(float64(delay) / o.PLDShare(p.key))
+	}
+	return delay
+}
+
+// pldDelayOfAll is pldDelay for a PLD all of whose hosts are visited here.
+func (o *settings) pldDelayOfAll(p *pld) int64 {
 	if p.terms != nil && p.terms.PLDDelay >= 0 {
 		return int64(p.terms.PLDDelay)
 	}

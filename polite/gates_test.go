@@ -102,6 +102,26 @@ func TestPLDKeepsItsPace(t *testing.T) {
 	}
 }
 
+// TestPLDShare: a Scheduler that visits a quarter of a PLD's hosts keeps four times its delay; other PLDs keep theirs.
+func TestPLDShare(t *testing.T) {
+	opt := gated()
+	opt.PLDShare = func(pld uint64) float64 {
+		if pld == 1 {
+			return 0.25
+		}
+		return 1
+	}
+	s := polite.New(opt, t0)
+	for i := range 400 {
+		admit(t, s, t0, item(i, 1+i%2, v4(256*i)))
+	}
+	visits := map[uint64]int{}
+	run(s, t0, t0.Add(60*time.Second-1), 0, always(0), func(g *polite.Grant, _ time.Time) { visits[g.Item.PLD]++ })
+	if visits[1] != 30 || visits[2] != 120 {
+		t.Errorf("requests in 60 s by PLD: %v, want 30 and 120", visits)
+	}
+}
+
 // TestNetworkRate: networks are /24 and /48. Servers of one network share its rate; others do not.
 func TestNetworkRate(t *testing.T) {
 	for _, c := range []struct {

@@ -67,6 +67,9 @@ type Options struct {
 	OthersAt time.Time
 	// UseTerms says that items may have Terms with a PLDDelay.
 	UseTerms bool
+	// PLDShare, if set, returns the share of a PLD's hosts that this Scheduler visits, above 0 and at most 1: others
+	// visit the rest. Its delay of the PLD is so much longer that all together keep the pace of one.
+	PLDShare func(pld uint64) float64
 	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
 	// connecting may shorten the gaps that a server sees.
 	StartAtGrant bool

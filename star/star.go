@@ -52,6 +52,9 @@ type Options struct {
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
+	// Share, if set, returns the share of a PLD's hosts that belong to this Star, above 0 and at most 1: its part of
+	// the budget in pages per queue, and of MaxPlaced. It is called as Pinned is.
+	Share func(pld uint64) float64
 	// Fetched, if set, is called when the responses of a PLD grow past a power of two, within rounds. A round
 	// repeated after a crash calls it again.
 	Fetched func(pld uint64, before, now uint32)
@@ -343,6 +346,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 	was := *pld
 	s.round.prior = s.priors.links(uint64(key))
 	nominal, pages := s.budgetsOf(key, pld)
+	maxPlaced := shareOf(s.opt.MaxPlaced, s.share(key))
 	for i := range run {
 		it := &run[i]
 		if it.Op&drum.Check == 0 {
@@ -354,7 +358,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		}
 		c := checkOf(it.Value)
 		lane := c.lane
-		if !c.again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
+		if !c.again && maxPlaced > 0 && pld.Placed >= maxPlaced {
 			it.Result = resultOf(lane, OverLimit, nominal)
 			continue
 		}
@@ -409,6 +413,28 @@ func (s *Star) rank(key uint64, was, now [numOrders]uint64) {
 // budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree, which is at
 // least the prior one, or of its supporters.
 func (s *Star) budgetsOf(key drum.Key, pld *PLD) (nominal, pages uint32) {
+	nominal, pages = s.budgetsOfAll(key, pld)
+	return nominal, shareOf(pages, s.share(key))
+}
+
+// share returns the share of a PLD's hosts that belong to this Star.
+func (s *Star) share(key drum.Key) float64 {
+	if s.opt.Share == nil {
+		return 1
+	}
+	return s.opt.Share(uint64(key))
+}
+
+// shareOf returns a share of a number of pages, at least one page unless the number is 0.
+func shareOf(pages uint32, share float64) uint32 {
+	if pages == 0 || share == 1 {
+		return pages
+	}
+	return max(1, uint32(float64(pages)*share+0.5))
+}
+
+// budgetsOfAll is budgetsOf for a PLD all of whose hosts belong to this Star.
+func (s *Star) budgetsOfAll(key drum.Key, pld *PLD) (nominal, pages uint32) {
 	if s.opt.Pinned != nil {
 		if b := s.opt.Pinned(uint64(key)); b > 0 {
 			return b, b
