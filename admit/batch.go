@@ -372,24 +372,39 @@ func (b *Batch) addEdge(to *Site) {
 	}
 	if _, ok := b.plds[to.pld]; !ok {
 		b.plds[to.pld] = struct{}{}
-		if to.node != b.p.Node {
-			from := len(b.awayNames) // if it grows, earlier names keep the old array
-			b.awayNames = append(b.awayNames, to.pldName()...)
-			b.Away = append(b.Away,
-				AwayEdge{Node: to.node, Edge: star.Edge{From: b.fromPLD, To: to.pld}, From: b.fromPLDName,
-					To: b.awayNames[from:len(b.awayNames):len(b.awayNames)]})
-			return
+		b.sendEdge(to, to.node)
+		if parts := b.p.partsOf(to.pldName()); parts != nil { // all nodes that visit its hosts give it a budget
+			for _, node := range parts.Nodes() {
+				if node != to.node {
+					b.sendEdge(to, node)
+				}
+			}
 		}
+	}
+}
+
+// sendEdge adds an edge for a node.
+func (b *Batch) sendEdge(to *Site, node int) {
+	if node == b.p.Node {
 		b.Edges = append(b.Edges, star.Edge{From: b.fromPLD, To: to.pld})
 		b.namePLD(to)
+		return
 	}
+	from := len(b.awayNames) // if it grows, earlier names keep the old array
+	b.awayNames = append(b.awayNames, to.pldName()...)
+	recent := star.Edge{From: b.fromPLD, To: to.pld}
+	if b.p.partsOf(to.pldName()) != nil { // it goes to several nodes
+		recent.From ^= uint64(node+1) * 0x9e3779b97f4a7c15
+	}
+	b.Away = append(b.Away, AwayEdge{Node: node, Recent: recent, From: b.fromPLDName,
+		To: b.awayNames[from:len(b.awayNames):len(b.awayNames)]})
 }
 
 // AwayEdge is an edge to a PLD of another node.
 type AwayEdge struct {
 	Node     int
-	Edge     star.Edge
-	From, To []byte // names of the PLDs, valid until the next call of Start
+	Recent   star.Edge // by which the node knows that it has sent the edge
+	From, To []byte    // names of the PLDs, valid until the next call of Start
 }
 
 // NoFollow counts a link that the page asks not to follow.

@@ -24,6 +24,9 @@ type Inlet struct {
 	Lent   int64    // pages that this node may fetch instead of the sender
 	// Onward are links and edges to PLDs that this node does not own: their senders have another table of owners.
 	Onward Onward
+	// Handed are the records of URLs that their senders found new, and whose hosts this node visits, or another one by
+	// its table. They are valid until Reset.
+	Handed [][]byte
 	// Walkers are those of a random walk that come here. They are valid until Reset.
 	Walkers []cluster.Walker
 	// Parts are those of slots that move here, in order. They are valid until Reset.
@@ -70,7 +73,7 @@ func NewInlet(p *Policy) *Inlet { return &Inlet{p: p, named: map[uint64]struct{}
 func (in *Inlet) Reset() {
 	in.Tuples, in.Edges, in.Scopes, in.Text, in.last, in.Lent = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil, 0
 	in.Onward.Links, in.Onward.Edges, in.Parts = in.Onward.Links[:0], in.Onward.Edges[:0], in.Parts[:0]
-	in.Walkers = in.Walkers[:0]
+	in.Walkers, in.Handed = in.Walkers[:0], in.Handed[:0]
 	in.Names.Reset()
 	clear(in.named)
 }
@@ -119,12 +122,8 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 			in.Onward.Links = append(in.Onward.Links, OnwardLink{node, key, record})
 			return key, nil
 		}
-		name := weburl.TrimDot(host) // as in Saved.HostKey
 		in.last, in.pld = host, pldKey
-		in.namePLD(pldKey, name[len(name)-len(pld):])
-		if key := in.p.Hasher.HostKey(name); in.first(key) {
-			in.Names.add(key, len(pld), name)
-		}
+		in.nameHost(host, pld, pldKey)
 	}
 	key = in.p.Hasher.URLKeyOf(url, in.pld)
 	in.Tuples = append(in.Tuples, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: record})
@@ -132,11 +131,36 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 	return key, nil
 }
 
+// Checked takes a URL that the sender found new. It keeps record until Reset.
+func (in *Inlet) Checked(record []byte) (key uint64, err error) {
+	if err := in.rec.Decode(record); err != nil {
+		return 0, fmt.Errorf("crawl: %w: %w", cluster.ErrMessage, err)
+	}
+	host := weburl.Split(in.rec.URL).Host
+	if len(host) == 0 {
+		return 0, fmt.Errorf("crawl: %w: a URL without a host: %.80q", cluster.ErrMessage, in.rec.URL)
+	}
+	pld := in.p.Suffixes.PLDBytes(host)
+	pldKey := in.p.Hasher.PLDKey(pld)
+	in.nameHost(host, pld, pldKey)
+	in.Handed = append(in.Handed, record)
+	return in.p.Hasher.URLKeyOf(in.rec.URL, pldKey), nil
+}
+
+// nameHost names a host and its PLD.
+func (in *Inlet) nameHost(host, pld []byte, pldKey uint64) {
+	name := weburl.TrimDot(host) // as in Saved.HostKey
+	in.namePLD(pldKey, name[len(name)-len(pld):])
+	if key := in.p.Hasher.HostKey(name); in.first(key) {
+		in.Names.add(key, len(pld), name)
+	}
+}
+
 // Edge takes an edge between two PLDs.
 func (in *Inlet) Edge(from, to []byte) error {
 	e := star.Edge{From: in.p.Hasher.PLDKey(from), To: in.p.Hasher.PLDKey(to)}
 	node := in.p.owner(e.To)
-	if in.Arriving.HasPLD(e.To) {
+	if parts := in.p.partsOf(to); in.Arriving.HasPLD(e.To) || parts != nil && parts.Share(in.p.Node) > 0 {
 		node = in.p.Node
 	}
 	if node != in.p.Node {

@@ -65,6 +65,23 @@ func (p *Policy) Elsewhere(url []byte) (node int, ok bool) {
 	return node, node != p.Node
 }
 
+// partsOf returns the parts of a PLD, by its name; nil: it is not divided.
+func (p *Policy) partsOf(pld []byte) *cluster.Parts {
+	if p.Table == nil {
+		return nil
+	}
+	return p.Table.PartsOf(pld)
+}
+
+// Visitor returns the node that visits the host of a URL; ok is false if it is this one.
+func (p *Policy) Visitor(url []byte) (node int, ok bool) {
+	if p.Table == nil {
+		return p.Node, false
+	}
+	node = p.Table.Visitor(p.Hasher, p.Suffixes, weburl.Split(url).Host)
+	return node, node != p.Node
+}
+
 // ElsewhereKey is Elsewhere by the key of a URL, which holds its slot in a crawl of several nodes.
 func (p *Policy) ElsewhereKey(key uint64) (node int, ok bool) {
 	if p.Table == nil {

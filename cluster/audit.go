@@ -83,6 +83,14 @@ func (s *outboxScanner) Link(record []byte) (key uint64, err error) {
 	return key, nil
 }
 
+// Checked adds a link, and a URL that waits for its next node.
+func (s *outboxScanner) Checked(record []byte) (key uint64, err error) {
+	if key, err = s.Link(record); err == nil {
+		s.found.Moved.Waiting.Add(key)
+	}
+	return key, err
+}
+
 // Edge adds an edge.
 func (s *outboxScanner) Edge(from, to []byte) error {
 	s.found.Files.Edges.Add(edgeKey(from, to))

@@ -30,9 +30,11 @@ type fileForm struct {
 	Owners  string `json:"owners"`          // of the slots, 2 bytes each, base64
 	Moves   int    `json:"moves,omitempty"` // how often slots were moved
 	// Departed lists the nodes that take part no more.
-	Departed []int  `json:"departed,omitempty"`
-	Secret   string `json:"secret"`
-	Sum      string `json:"sum"` // xxhash64 of the other fields, each with a newline; Moves and Departed last, if any
+	Departed []int          `json:"departed,omitempty"`
+	Divided  []divisionForm `json:"divided,omitempty"` // divided PLDs
+	Secret   string         `json:"secret"`
+	// Sum is xxhash64 of the other fields, each with a newline; Moves, Departed and Divided last, if any.
+	Sum string `json:"sum"`
 }
 
 func (f *fileForm) sum() string {
@@ -42,6 +44,9 @@ func (f *fileForm) sum() string {
 	}
 	for _, node := range f.Departed {
 		text += fmt.Sprintf("departed %d\n", node)
+	}
+	for _, d := range f.Divided {
+		text += fmt.Sprintf("divided %s %d %s\n", d.PLD, d.Slot, d.Nodes)
 	}
 	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
 }
@@ -67,7 +72,7 @@ func NewFile(weights []float64) (*File, error) {
 func (f *File) Encode() ([]byte, error) {
 	form := fileForm{Version: fileVersion, Crawl: f.Crawl, Nodes: f.Table.Nodes(),
 		Owners: base64.StdEncoding.EncodeToString(f.Table.appendOwners(nil)), Moves: f.Table.moves,
-		Departed: f.Table.Departed(), Secret: f.Secret.Hex()}
+		Departed: f.Table.Departed(), Divided: f.Table.divisionForms(), Secret: f.Secret.Hex()}
 	form.Sum = form.sum()
 	data, err := json.MarshalIndent(form, "", "\t")
 	return append(data, '\n'), err
@@ -100,6 +105,9 @@ func DecodeFile(data []byte) (*File, error) {
 		return nil, fmt.Errorf("cluster: %w: %d moves", ErrFile, form.Moves)
 	}
 	f.Table.moves = form.Moves
+	if err := f.Table.setDivisions(form.Divided); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
 	if err := f.Table.depart(form.Departed); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}

@@ -50,9 +50,10 @@ func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte,
 // linkSink is a Sink that takes links only, and does not know their keys.
 type linkSink func(record []byte) error
 
-func (f linkSink) Link(record []byte) (uint64, error) { return 0, f(record) }
-func (f linkSink) Edge(_, _ []byte) error             { return nil }
-func (f linkSink) Scope(uint64) error                 { return nil }
-func (f linkSink) Moved(MovedKind, []byte) error      { return nil }
-func (f linkSink) Walker(*Walker) error               { return nil }
-func (f linkSink) Pages(int64) error                  { return nil }
+func (f linkSink) Link(record []byte) (uint64, error)    { return 0, f(record) }
+func (f linkSink) Checked(record []byte) (uint64, error) { return 0, f(record) }
+func (f linkSink) Edge(_, _ []byte) error                { return nil }
+func (f linkSink) Scope(uint64) error                    { return nil }
+func (f linkSink) Moved(MovedKind, []byte) error         { return nil }
+func (f linkSink) Walker(*Walker) error                  { return nil }
+func (f linkSink) Pages(int64) error                     { return nil }

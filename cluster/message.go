@@ -42,6 +42,9 @@ const (
 	kindMoved = 'M' // a part of the state of slots that move to the receiver (moved.go); from version 3 on
 	// kindWalker is a walker of a random walk (walker.go), which counts as a link; from version 4 on.
 	kindWalker = 'W'
+	// kindChecked is a weburl.Record of a URL that the sender found new, for the node that visits its host
+	// (division.go). It counts as a link; from version 6 on.
+	kindChecked = 'C'
 )
 
 // maxPages is the largest number of pages in a record.
@@ -165,6 +168,8 @@ func appendHead(dst []byte, kind byte, n int) []byte {
 // Sink takes the records of a message. The slices are valid during the call.
 type Sink interface {
 	Link(record []byte) (key uint64, err error)
+	// Checked takes a URL that the sender found new, and whose host the receiver visits.
+	Checked(record []byte) (key uint64, err error)
 	Edge(from, to []byte) error
 	Scope(key uint64) error
 	Pages(n int64) error
@@ -268,8 +273,12 @@ func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 		raw = rest
 		pages, isPages := pagesOf(kind, rec)
 		switch {
-		case kind == kindLink:
-			key, err := sink.Link(rec)
+		case kind == kindLink || kind == kindChecked:
+			take := sink.Link
+			if kind == kindChecked {
+				take = sink.Checked
+			}
+			key, err := take(rec)
 			if err != nil {
 				return err
 			}

@@ -158,16 +158,30 @@ func (o *Outbox) Abandoned() bool {
 func (o *Outbox) Close() error { return errors.Join(o.pending.Close(), o.sent.Close()) }
 
 // AddLink adds a link: its record for URLseen and the key of its URL.
-func (o *Outbox) AddLink(key uint64, record []byte) error {
+func (o *Outbox) AddLink(key uint64, record []byte) error { return o.addLink(kindLink, 0, key, record) }
+
+// AddChecked adds a URL that is new, for a node that visits hosts of its divided PLD. All nodes must read
+// DividedVersion.
+func (o *Outbox) AddChecked(key uint64, record []byte) error {
+	return o.addLink(kindChecked, DividedVersion, key, record)
+}
+
+// addLink adds a record that counts as a link, of a kind that programs read from version on; 0: all do.
+func (o *Outbox) addLink(kind byte, version int, key uint64, record []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.out.Links.Add(key)
 	if o.abandoned {
+		o.out.Links.Add(key)
 		o.dropped.Links.Add(key)
 		o.whole = o.out
 		return nil
 	}
-	o.open = append(o.head(kindLink, len(record)), record...)
+	if err := o.sealBelow(version); err != nil {
+		return err
+	}
+	o.out.Links.Add(key)
+	o.open = append(o.head(kind, len(record)), record...)
+	o.version = max(o.version, version)
 	return o.sealFull()
 }
 

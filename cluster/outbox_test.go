@@ -24,6 +24,8 @@ func (r *received) Link(rec []byte) (uint64, error) {
 	return keyOf(string(rec)), nil
 }
 
+func (r *received) Checked(rec []byte) (uint64, error) { return r.Link(rec) }
+
 func (r *received) Edge(from, to []byte) error {
 	r.edges = append(r.edges, string(from)+" "+string(to))
 	return nil

@@ -92,6 +92,16 @@ func (s *renumberer) Link(record []byte) (key uint64, err error) {
 	return key, s.to.AddLink(key, record)
 }
 
+func (s *renumberer) Checked(record []byte) (key uint64, err error) {
+	if key, err = s.linkKey(record); err != nil {
+		return 0, fmt.Errorf("cluster: %w: %w", ErrMessage, err)
+	}
+	if s.taken { // the URL would be in two places
+		return key, nil
+	}
+	return key, s.to.AddChecked(key, record)
+}
+
 func (s *renumberer) Edge(from, to []byte) error { return s.to.AddEdge(from, to) }
 func (s *renumberer) Scope(key uint64) error     { return s.to.AddScope(key) }
 func (s *renumberer) Moved(kind MovedKind, rec []byte) error {

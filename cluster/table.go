@@ -25,6 +25,8 @@ type Table struct {
 	// since has, by node, the number of the last change that moved slots to or from it; nil: not known. It is not
 	// changed.
 	since []int
+	// divided has the divided PLDs, by name; nil: none. It is not changed.
+	divided map[string]*Division
 }
 
 // NewTable divides the slots among nodes by rendezvous hashing with quotas: a node's quota is its share by
@@ -163,6 +165,9 @@ func (t *Table) Sum() uint64 {
 	}
 	if gone := t.Departed(); len(gone) > 0 {
 		head = fmt.Append(head, gone)
+	}
+	for _, d := range t.divisionForms() {
+		head = fmt.Append(head, d.PLD, " ", d.Slot, d.Nodes)
 	}
 	return xxhash.Sum64(t.appendOwners(head))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -26,6 +27,8 @@ type TableChange struct {
 	Owners string     `json:"owners"` // of the slots, 2 bytes each, base64
 	// Departed lists the nodes that take part no more.
 	Departed []int `json:"departed,omitempty"`
+	// Divided lists the divided PLDs.
+	Divided []divisionForm `json:"divided,omitempty"`
 	// Since has, by node, the number of the last change that moved slots to or from it.
 	Since   []int  `json:"since,omitempty"`
 	Refused string `json:"refused,omitempty"` // the reason why the giver does not carry out a ChangeGive
@@ -58,13 +61,17 @@ func (c *TableChange) Encode() ([]byte, error) { return json.Marshal(c) }
 // NewTableChange describes a table. node is the one that departs or is forgotten.
 func NewTableChange(kind ChangeKind, before, t *Table, node int, id string) *TableChange {
 	c := &TableChange{Form: Form{V: MovedVersion}, Kind: kind, Giver: node, ID: id, Moves: t.moves, Nodes: t.nodes,
-		Owners: base64.StdEncoding.EncodeToString(t.appendOwners(nil)), Departed: t.Departed()}
+		Owners: base64.StdEncoding.EncodeToString(t.appendOwners(nil)), Departed: t.Departed(),
+		Divided: t.divisionForms()}
 	if kind == ChangeGive {
 		if givers := Givers(before, t); len(givers) > 1 {
 			c.Giver, c.Givers, c.V = givers[0], givers, GiversVersion
 		} else if len(givers) > 0 {
 			c.Giver = givers[0]
 		}
+	}
+	if len(c.Divided) > 0 || before != nil && before.Divided() {
+		c.V = DividedVersion
 	}
 	for node := range t.nodes {
 		c.Since = append(c.Since, t.Since(node))
@@ -92,6 +99,9 @@ func DecodeTableChange(data []byte) (*TableChange, *Table, error) {
 		return nil, nil, fmt.Errorf("cluster: %w: %w", ErrTable, err)
 	}
 	t, err := ParseTable(c.Nodes, owners)
+	if err == nil {
+		err = t.setDivisions(c.Divided)
+	}
 	if err == nil {
 		err = t.depart(c.Departed)
 	}
@@ -144,26 +154,35 @@ func (c *TableChange) GiverList() []int {
 // Gives reports whether a node is a giver.
 func (c *TableChange) Gives(node int) bool { return slices.Contains(c.GiverList(), node) }
 
-// Takers returns the nodes that get slots when a table follows another, in ascending order.
-func Takers(before, next *Table) []int { return nodesOf(before, next, next) }
-
-// Givers returns the nodes that lose slots when a table follows another, in ascending order.
-func Givers(before, next *Table) []int { return nodesOf(before, next, before) }
-
-// nodesOf returns the owners, by the table of, of the slots in which two tables differ.
-func nodesOf(before, next, of *Table) (nodes []int) {
-	for slot := range Slots {
-		if owner := of.OwnerOf(slot); before.OwnerOf(slot) != next.OwnerOf(slot) && !slices.Contains(nodes, owner) {
-			nodes = append(nodes, owner)
-		}
-	}
+// Takers returns the nodes that get slots or hosts when a table follows another, in ascending order.
+func Takers(before, next *Table) (nodes []int) {
+	eachMove(before, next, func(_, to int) { nodes = append(nodes, to) })
 	slices.Sort(nodes)
-	return nodes
+	return slices.Compact(nodes)
 }
 
-// Part returns the table before a ChangeGive with the slots moved that one giver gives.
+// Givers returns the nodes that lose slots or hosts when a table follows another, in ascending order.
+func Givers(before, next *Table) (nodes []int) {
+	eachMove(before, next, func(from, _ int) { nodes = append(nodes, from) })
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// eachMove calls f for each slot, and each part of a divided PLD, that two tables give to different nodes.
+func eachMove(before, next *Table, f func(from, to int)) {
+	for slot := range Slots {
+		if from, to := before.OwnerOf(slot), next.OwnerOf(slot); from != to {
+			f(from, to)
+		}
+	}
+	eachPart(before, next, func(_, from, to int) { f(from, to) })
+}
+
+// Part returns the table before a ChangeGive with the slots and hosts moved that one giver gives. If hosts move, it is
+// the only one.
 func Part(before, next *Table, giver int) *Table {
 	part := *before
+	part.divided = next.divided
 	for slot := range Slots {
 		if before.OwnerOf(slot) == giver {
 			part.owners[slot] = next.owners[slot]
@@ -185,7 +204,8 @@ func (t *Table) Grow() (*Table, error) {
 	return &next, nil
 }
 
-// Give returns a table in which slots belong to other nodes, by slot. No node both gives and takes slots.
+// Give returns a table in which slots belong to other nodes, by slot. No node both gives and takes slots. A node that
+// alone gives slots, and all of its own, also gives its hosts of divided PLDs.
 func (t *Table) Give(to map[int]int) (*Table, error) {
 	next := *t
 	next.moves++
@@ -199,6 +219,10 @@ func (t *Table) Give(to map[int]int) (*Table, error) {
 		return nil, errors.New("cluster: no slot would move")
 	}
 	givers := Givers(t, &next)
+	if node := givers[0]; len(givers) == 1 && next.Share(node) == 0 && t.hasParts(node) {
+		next.divided = maps.Clone(t.divided)
+		next.giveParts(node, Takers(t, &next))
+	}
 	for _, node := range Takers(t, &next) {
 		if slices.Contains(givers, node) {
 			return nil, fmt.Errorf("cluster: node %d would both give and take slots", node)
@@ -238,6 +262,8 @@ func (t *Table) Depart(node int) (*Table, error) {
 		next.owners[slot] = uint16(least)
 		shares[least]++
 	}
+	next.divided = maps.Clone(t.divided)
+	next.giveParts(node, next.members())
 	next.follow(t)
 	return &next, nil
 }
@@ -248,11 +274,7 @@ func (t *Table) follow(before *Table) {
 	for node := range before.nodes {
 		t.since[node] = before.Since(node)
 	}
-	for slot := range Slots {
-		if from, to := before.OwnerOf(slot), t.OwnerOf(slot); from != to {
-			t.since[from], t.since[to] = t.moves, t.moves
-		}
-	}
+	eachMove(before, t, func(from, to int) { t.since[from], t.since[to] = t.moves, t.moves })
 }
 
 // Since returns the number of the last change that moved slots to or from a node; 0: none has. A table that does not
@@ -274,6 +296,16 @@ func (t *Table) Gone() []bool {
 	return gone
 }
 
+// members lists the nodes that take part.
+func (t *Table) members() (list []int) {
+	for node := range t.nodes {
+		if !t.HasDeparted(node) {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
 // Departed lists the nodes that take part no more.
 func (t *Table) Departed() (list []int) {
 	for node, gone := range t.departed {
@@ -291,7 +323,7 @@ func (t *Table) depart(list []int) error {
 	}
 	t.departed = make([]bool, t.nodes)
 	for _, node := range list {
-		if node < 0 || node >= t.nodes || t.departed[node] || t.Share(node) > 0 {
+		if node < 0 || node >= t.nodes || t.departed[node] || t.Share(node) > 0 || t.hasParts(node) {
 			return fmt.Errorf("cluster: node %d of %d cannot have departed", node, t.nodes)
 		}
 		t.departed[node] = true

@@ -13,7 +13,7 @@ const (
 	FirstVersion = 2
 	// Version is the version of this program: it reads all from FirstVersion to this one. Raise it for a new
 	// kind or form of record in messages, or a value that older programs must not read.
-	Version = 5
+	Version = 6
 	// MovedVersion is the first version with kindMoved, and with marks of nodes of several tables.
 	MovedVersion = 3
 	// WalkerVersion is the first version with kindWalker.
@@ -22,6 +22,8 @@ const (
 	GiversVersion = 5
 	// VisitVersion is the first version with MovedVisit and MovedOrder.
 	VisitVersion = 5
+	// DividedVersion is the first version with divided PLDs in tables, and with kindChecked.
+	DividedVersion = 6
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9
 )

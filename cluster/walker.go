@@ -64,21 +64,6 @@ var errWalker = fmt.Errorf("cluster: %w: %w", ErrMessage, errors.New("a damaged 
 // AddWalker adds a walker, and counts it as a link. All nodes must read WalkerVersion. The walkers of an abandoned node
 // are lost.
 func (o *Outbox) AddWalker(w *Walker) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	rec := w.append(nil)
-	key := walkerKey(rec)
-	if o.abandoned {
-		o.out.Links.Add(key)
-		o.dropped.Links.Add(key)
-		o.whole = o.out
-		return nil
-	}
-	if err := o.sealBelow(WalkerVersion); err != nil {
-		return err
-	}
-	o.out.Links.Add(key)
-	o.open = append(o.head(kindWalker, len(rec)), rec...)
-	o.version = max(o.version, WalkerVersion)
-	return o.sealFull()
+	return o.addLink(kindWalker, WalkerVersion, walkerKey(rec), rec)
 }

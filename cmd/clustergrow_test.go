@@ -13,11 +13,12 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/changes"
+	"drumbeat/weburl"
 )
 
 // TestClusterGrow: a crawl begins with one node. Two more join while it runs, one by one; a node is killed by kill -9
-// and starts again, and the first node leaves. No request is made twice but for those of the kill, no page is missing,
-// and the accounts of the nodes that are left balance.
+// and starts again, the hosts of a PLD are divided, and the first node leaves. No request is made twice but for those
+// of the kill, no page is missing, and the accounts of the nodes that are left balance.
 func TestClusterGrow(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -58,7 +59,11 @@ func TestClusterGrow(t *testing.T) {
 			f.start(1, join(f.listen)...)
 		}
 	}
-	p, _ := change("leave", f.file, "0")
+	p, _ := change("divide", f.file, largestPLD(web))
+	done(p)
+	f.kill(1)
+	f.start(1, join(f.listen)...)       // with the new file
+	p, _ = change("leave", f.file, "0") // with its hosts
 	done(p)
 	<-f.processes[0].ended
 	if code := f.processes[0].ProcessState.ExitCode(); code != term.ExitDone {
@@ -76,11 +81,23 @@ func TestClusterGrow(t *testing.T) {
 			twice++
 		}
 	}
-	t.Logf("%d URLs fetched twice after a kill", twice)
-	if missing > 0 || twice > 60 {
+	t.Logf("%d URLs fetched twice after two kills", twice)
+	if missing > 0 || twice > 120 {
 		t.Errorf("%d URLs are missing, %d were fetched twice", missing, twice)
 	}
 	checkGrown(t, f)
+}
+
+// largestPLD returns the PLD of a web with the most pages.
+func largestPLD(web *simweb.Web) (largest string) {
+	pages := map[string]int{}
+	for url := range web.Expected("drumbeat").FetchedURLs() {
+		pld := weburl.NewSuffixes(false).PLD(string(weburl.Split([]byte(url)).Host))
+		if pages[pld]++; pages[pld] > pages[largest] || pages[pld] == pages[largest] && pld < largest {
+			largest = pld
+		}
+	}
+	return largest
 }
 
 // orderedHost is a host that no page names.

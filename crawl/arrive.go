@@ -19,6 +19,11 @@ func (c *crawler) takeRecords(in *admit.Inlet, tx *account.Tx) error {
 	if err := c.node.SendOn(in, tx); err != nil {
 		return err
 	}
+	for _, record := range in.Handed {
+		if err := c.takeHanded(record, tx); err != nil {
+			return err
+		}
+	}
 	for i := range in.Parts {
 		if err := c.arrive(&in.Parts[i], tx); err != nil {
 			return fmt.Errorf("crawl: a part of a slot that moves here (%c): %w", in.Parts[i].Kind, err)
@@ -28,6 +33,25 @@ func (c *crawler) takeRecords(in *admit.Inlet, tx *account.Tx) error {
 		return err
 	}
 	return c.seen.TakeLinks(in, tx)
+}
+
+// takeHanded takes a URL that the owner of its divided PLD has found new: it goes to STAR, unless another node visits
+// its host by now.
+func (c *crawler) takeHanded(record []byte, tx *account.Tx) error {
+	var rec weburl.Record
+	if err := rec.Decode(record); err != nil {
+		return err
+	}
+	tx.Count(state.CountLinksTaken, 1)
+	if sent, err := c.node.PassOn(tx, &rec, record); sent || err != nil {
+		return err
+	}
+	tx.Arrive(c.Hasher.URLKey(rec.URL), state.PlaceStar)
+	check := c.budgets.CheckOf(&rec, record)
+	if check.Part != 0 {
+		tx.Count(state.CountTrapURLs, 1)
+	}
+	return c.budgets.CheckAll(tx, []star.CheckTuple{check})
 }
 
 // arrive takes a part of the state of a slot that moves here. All stages run: a URL is visited as soon as it is here.

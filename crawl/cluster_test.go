@@ -35,6 +35,7 @@ type testCluster struct {
 	wait func(node int) // delays the start of a node; nil: none
 
 	suffixes *weburl.Suffixes // of requested
+	divided  []int            // slots of PLDs that were divided at some time
 }
 
 // start runs a node once.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/cluster"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -20,6 +21,9 @@ type giveKind struct {
 	// The first move begins within waitFirst seconds (0: 5), each further one within waitNext seconds of the last one.
 	waitFirst, waitNext int
 	stop                string // how nodes end
+	web                 func(o *simweb.Options)
+	// next returns the next table of a number of changes; nil: there is none now.
+	next func(c *testCluster, table *cluster.Table, rng *rand.Rand, i int) *cluster.Table
 	// check replaces checkCuts. It returns how many URLs were fetched more often than they should.
 	check func(c *testCluster, cuts *cutTimes) int
 	// during runs until the crawl ends. A check that it returns runs afterwards.

@@ -299,23 +299,20 @@ func (o *coordinator) apply(ctx context.Context, kind cluster.ChangeKind, before
 }
 
 // giveOften moves slots there and back, some time after each other. It returns the last table.
-func (c *testCluster) giveOften(ctx context.Context, table *cluster.Table, waits [5]time.Duration) *cluster.Table {
+func (c *testCluster) giveOften(ctx context.Context, table *cluster.Table, kind *giveKind,
+	rng *rand.Rand) *cluster.Table {
 	e := c.net.Transport(0)
 	defer e.Close()
-	op := &coordinator{c, e}
-	for i, gifts := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}} {
-		to := map[int]int{}
-		for _, gift := range gifts {
-			if max(gift[0], gift[1]) < len(c.options) {
-				to = both(to, half(table, gift[0], gift[1]))
-			}
-		}
-		if len(to) == 0 {
+	op, change := &coordinator{c, e}, kind.next
+	if change == nil {
+		change = thereAndBack
+	}
+	for i, wait := range kind.waits(rng) {
+		next := change(c, table, rng, i)
+		if next == nil {
 			continue
 		}
-		account.Sleep(ctx, waits[i])
-		next, err := table.Give(to)
-		must(c.t, err)
+		account.Sleep(ctx, wait)
 		if !op.apply(ctx, cluster.ChangeGive, table, next, 0) {
 			break
 		}
@@ -324,10 +321,30 @@ func (c *testCluster) giveOften(ctx context.Context, table *cluster.Table, waits
 	return table
 }
 
+// thereAndBack moves half the slots of nodes there and back.
+func thereAndBack(c *testCluster, table *cluster.Table, _ *rand.Rand, i int) *cluster.Table {
+	to := map[int]int{}
+	for _, gift := range [][][2]int{{{0, 1}}, {{1, 0}}, {{0, 2}, {1, 2}}, {{2, 0}, {2, 1}}, {{0, 2}, {1, 3}}}[i] {
+		if max(gift[0], gift[1]) < len(c.options) {
+			to = both(to, half(table, gift[0], gift[1]))
+		}
+	}
+	if len(to) == 0 {
+		return nil
+	}
+	next, err := table.Give(to)
+	must(c.t, err)
+	return next
+}
+
 // giveCuts is a crawl whose slots move, there and back, while nodes are cut off.
 func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled int, given int64) {
 	chaotic, rng := seed%2 == 0, rand.New(rand.NewPCG(seed, 0x67697665))
-	web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages, o.LogRequests = 300, max(1, kind.requests) })
+	web := cutWeb(t, seed, func(o *simweb.Options) {
+		if o.Pages, o.LogRequests = 300, max(1, kind.requests); kind.web != nil {
+			kind.web(o)
+		}
+	})
 	nodes := 2 + int(seed%3)
 	faults := mem.Faults{Delay: 100 * time.Millisecond}
 	if chaotic {
@@ -348,8 +365,8 @@ func giveCuts(t *testing.T, seed uint64, kind *giveKind, kills *int) (doubled in
 	if chaotic {
 		ended.Go(func() { c.net.Chaos(ctx, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second}) })
 	}
-	table, waits := c.options[0].Cluster.Table, kind.waits(rng)
-	ended.Go(func() { table = c.giveOften(ctx, table, waits) })
+	table, changes := c.options[0].Cluster.Table, rand.New(rand.NewPCG(rng.Uint64(), 0))
+	ended.Go(func() { table = c.giveOften(ctx, table, kind, changes) })
 	check := func() {}
 	if kind.during != nil {
 		during := rand.New(rand.NewPCG(seed, 1))

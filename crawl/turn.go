@@ -69,6 +69,10 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	turn := c.node.Turn()
 	t.adopt = nil
 	recent := c.dispatcher.Recent(time.Now())
+	if of := t.opt.Cluster; len(cluster.HostsCome(of.Table, turn.Table, of.Node)) > 0 {
+		recent.Others.Add(state.SlotSet(cluster.HostsCome(of.Table, turn.Table, of.Node)))
+		recent.At = time.Now()
+	}
 	for slot := range cluster.Slots {
 		if of := t.opt.Cluster; turn.Table.OwnerOf(slot) == of.Node && of.Table.OwnerOf(slot) != of.Node {
 			recent.Others.Set(slot)

@@ -33,7 +33,8 @@ func (c *crawler) wirePages() {
 		Strategy: c.strategy.Load, BudgetRange: c.budgets.BudgetRange, Revisits: c.deferrals.Revisits,
 		Traps: func() *trapscore.Table { return c.traps }})
 	c.dispatcher.Wire(dispatch.Others{Visits: c.pages, Deferrals: c.deferrals, Orders: c.orders,
-		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned})
+		LackURLs: c.passes.LackURLs, PageLimit: c.node.PageLimit, Disowned: c.node.Disowned,
+		PLDShare: c.node.Share})
 }
 
 // retryWaits are the waits after failures that may be ours.

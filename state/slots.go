@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -58,6 +59,14 @@ func SlotsOf(t *cluster.Table, node int) (s Slots) {
 	return s
 }
 
+// SlotSet returns the set of a list.
+func SlotSet(list []int) (s Slots) {
+	for _, slot := range list {
+		s.Set(slot)
+	}
+	return s
+}
+
 // AllSlots returns all slots.
 func AllSlots() (s Slots) {
 	for i := range s {
@@ -68,6 +77,13 @@ func AllSlots() (s Slots) {
 
 // Set adds a slot.
 func (s *Slots) Set(slot int) { s[slot/8] |= 1 << (slot % 8) }
+
+// Add adds the slots of another set.
+func (s *Slots) Add(o Slots) {
+	for i := range s {
+		s[i] |= o[i]
+	}
+}
 
 // Has reports whether a slot is in the set.
 func (s *Slots) Has(slot int) bool { return s[slot/8]>>(slot%8)&1 != 0 }
@@ -93,6 +109,23 @@ func (f *Frozen) Elsewhere(key uint64) bool { return f.Nodes > 0 && !f.Slots.Has
 // slot is not on its way here.
 func (m *Manifest) Elsewhere(key uint64) bool {
 	return m.Frozen.Elsewhere(key) && !m.Arriving.HasKey(key)
+}
+
+// DividedTables returns the present table of a node and the one that follows, if PLDs are divided in them.
+func (m *Manifest) DividedTables() (tables []*cluster.Table, _ error) {
+	for _, data := range [...]json.RawMessage{m.Table, m.Next} {
+		if len(data) == 0 {
+			continue
+		}
+		_, t, err := cluster.DecodeTableChange(data)
+		if err != nil {
+			return nil, err
+		}
+		if t.Divided() {
+			tables = append(tables, t)
+		}
+	}
+	return tables, nil
 }
 
 // IsZero reports whether the set is empty.

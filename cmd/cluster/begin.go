@@ -42,7 +42,7 @@ func another(now *cluster.TableChange) error {
 // commandText names a command that somebody has given.
 func commandText(m *cluster.TableCommand) string {
 	text := "cluster " + m.Name
-	if m.Name != balanceName {
+	if m.Name != balanceName && m.Name != divideName {
 		text += fmt.Sprintf(" of node %d", m.Node)
 	}
 	if m.Host != "" {
@@ -61,6 +61,9 @@ func againText(m *cluster.TableCommand) string {
 		return fmt.Sprintf("drumbeat cluster join --node %d", m.Node)
 	case "leave":
 		return fmt.Sprintf("drumbeat cluster leave FILE %d", m.Node)
+	}
+	if m.Name == divideName {
+		return "drumbeat cluster divide"
 	}
 	return "drumbeat cluster balance --apply"
 }

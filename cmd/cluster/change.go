@@ -430,6 +430,9 @@ func (l *leaveCmd) Run(a *term.App) error {
 				return err
 			}
 		}
+		if err := c.giveHosts(ctx, l.Node); err != nil {
+			return err
+		}
 		if err := c.await(ctx, func() (string, error) { return c.holds(ctx, l.Node) }); err != nil {
 			return err
 		}

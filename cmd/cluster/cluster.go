@@ -12,8 +12,8 @@
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
 // refuses directories of another file, and stops when another node's mark has another table.
 //
-// cluster join, leave, forget and balance --apply change the table while the nodes run: they write one change after
-// another to the broker (cluster.TableChange), and the nodes carry them out. The file follows.
+// cluster join, leave, divide, forget and balance --apply change the table while the nodes run: they write one change
+// after another to the broker (cluster.TableChange), and the nodes carry them out. The file follows.
 //
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to
 // the broker, changes nothing there, and prints what the nodes say of themselves (cluster.Status). cluster top shows
@@ -55,6 +55,7 @@ type Command struct {
 	Balance     balanceCmd     `cmd:""`
 	Join        joinCmd        `cmd:""`
 	Leave       leaveCmd       `cmd:""`
+	Divide      divideCmd      `cmd:""`
 	Forget      forgetCmd      `cmd:""`
 	Permissions permissionsCmd `cmd:""`
 	Audit       auditCmd       `cmd:""`

@@ -233,11 +233,8 @@ func (b *Stage) ReadBeast(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if b.Beast.Sifting() {
-				defer b.sifted(tx)
-				if left, err := b.leave(tx, data); left || err != nil {
-					return err
-				}
+			if left, err := b.leave(tx, data, &rec); left || err != nil {
+				return err
 			}
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.Beast.Advance()
@@ -496,7 +493,7 @@ func (b *Stage) StarOptions() (star.Options, error) {
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Lanes(),
 		Place: b.place, Hosts: b.opt.Budgets.Parts != state.ByPLDs, PlaceHost: b.placeHost, Lane: b.siteLane,
-		Emit: b.emitPlaced, Pinned: b.others.Operator.Pinned,
+		Emit: b.emitPlaced, Pinned: b.others.Operator.Pinned, Share: b.others.Leaving.Share(),
 		Fetched: b.opt.Sketches.AddPages, Pin: b.pin,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
 	"drumbeat/state"
+	"drumbeat/weburl"
 )
 
 // When slots of a node of a cluster move to another one while the crawl runs, state/move.Give divides all stores but
@@ -18,6 +19,10 @@ type Leaving interface {
 	Leaving() bool // the move of slots from this node has not ended
 	// Leave moves a URL to another node if its slot has left; data is its record. It is part of a transaction.
 	Leave(tx *account.Tx, data []byte, from state.Place) (left bool, _ error)
+	// Share returns a function that returns the share of a PLD's hosts that this node visits; nil: all of them.
+	Share() func(pld uint64) float64
+	// HandOut sends a URL to the node that visits its host, if that is another one. It is part of a transaction.
+	HandOut(tx *account.Tx, rec *weburl.Record, from state.Place) (sent bool, _ error)
 	Left(tx *account.Tx) error // all URLs of the slots have left. It is part of a transaction.
 }
 
@@ -72,9 +77,15 @@ func (b *Stage) stays(tx *account.Tx) func(n beast.Number, rec []byte) (bool, er
 	}
 }
 
-// leave moves a URL that Peek has returned, if its slot has left.
-func (b *Stage) leave(tx *account.Tx, data []byte) (left bool, err error) {
-	left, err = b.others.Leaving.Leave(tx, data, state.PlaceBeast)
+// leave moves a URL that Peek has returned, if its slot has left, or another node visits its host.
+func (b *Stage) leave(tx *account.Tx, data []byte, rec *weburl.Record) (left bool, err error) {
+	if b.Beast.Sifting() {
+		defer b.sifted(tx)
+		left, err = b.others.Leaving.Leave(tx, data, state.PlaceBeast)
+	}
+	if !left && err == nil {
+		left, err = b.others.Leaving.HandOut(tx, rec, state.PlaceBeast)
+	}
 	if left && err == nil {
 		b.Beast.Advance()
 	}

@@ -55,6 +55,10 @@ func (l *leaving) Leave(tx *account.Tx, data []byte, from state.Place) (bool, er
 	return true, nil
 }
 
+func (l *leaving) Share() func(uint64) float64 { return nil }
+
+func (l *leaving) HandOut(*account.Tx, *weburl.Record, state.Place) (bool, error) { return false, nil }
+
 func (l *leaving) Left(*account.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

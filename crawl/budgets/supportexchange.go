@@ -114,7 +114,7 @@ func (x *exchange) answerEdges(from int, ask *supportAsk) []byte {
 	return []byte{answerWait}
 }
 
-// answerValues answers with those of the PLDs that a node owns.
+// answerValues answers with those of the PLDs that a node ranks.
 func (x *exchange) answerValues(from int, ask *supportAsk) []byte {
 	if x.values == nil || ask.Round != 0 && ask.Round != x.values.round {
 		return refusal("it has no values of supporters")
@@ -128,7 +128,7 @@ func (x *exchange) answerValues(from int, ask *supportAsk) []byte {
 	}
 	own := data[:0]
 	for ; len(data) > 0; data = data[valueRecord:] {
-		if x.cluster.OwnerOf(binary.LittleEndian.Uint64(data)) == from {
+		if x.cluster.Ranks(from, binary.LittleEndian.Uint64(data)) {
 			own = append(own, data[:valueRecord]...)
 		}
 	}

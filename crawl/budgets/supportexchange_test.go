@@ -23,8 +23,8 @@ type twoNodes struct {
 	ask func(data []byte) ([]byte, error)
 }
 
-func (twoNodes) Computes() int          { return 0 }
-func (twoNodes) OwnerOf(pld uint64) int { return int(pld % 2) }
+func (twoNodes) Computes() int                   { return 0 }
+func (twoNodes) Ranks(node int, pld uint64) bool { return int(pld%2) == node }
 func (c twoNodes) AskNode(_ context.Context, _ int, _ string, data []byte) ([]byte, error) {
 	return c.ask(data)
 }

@@ -25,11 +25,11 @@ import (
 type Cluster interface {
 	On() bool // the crawl has several nodes
 	Self() int
-	Computes() int // the node that computes for all
-	Peers() []int  // the other nodes that take part
-	OwnerOf(pld uint64) int
-	Settled() (moves int, ok bool) // the number of the table, and whether all slots are where it says
-	Quiet() bool                   // nothing may begin
+	Computes() int                   // the node that computes for all
+	Peers() []int                    // the other nodes that take part
+	Ranks(node int, pld uint64) bool // the node gives the PLD a budget
+	Settled() (moves int, ok bool)   // the number of the table, and whether all slots are where it says
+	Quiet() bool                     // nothing may begin
 	AskNode(ctx context.Context, node int, kind string, data []byte) ([]byte, error)
 	// Answer passes the questions of other nodes to answer until stop is called.
 	Answer(kind string, answer func(ctx context.Context, from int, data []byte) []byte) (stop func(), _ error)

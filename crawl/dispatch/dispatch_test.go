@@ -99,7 +99,8 @@ func open(w *roomtest.World, change func(r *room, o *dispatch.Options)) *room {
 		Fetcher: &fetcher.Fetcher{}, Leases: node.NewLeases(w.Run, node.LeaseOptions{}), Limits: l,
 		Space: w.Space, Stock: w.Stock, Outages: outage.New(w.Run, w.Saved, outage.Options{Log: w.Log})})
 	r.d.Wire(dispatch.Others{Visits: r, Deferrals: w, Orders: orders{r}, LackURLs: func() {},
-		PageLimit: func() int64 { return r.limit }, Disowned: r.disowned.Load})
+		PageLimit: func() int64 { return r.limit }, Disowned: r.disowned.Load,
+		PLDShare: func() func(uint64) float64 { return nil }})
 	w.Open(nil, w.Queue(state.NameReady, &r.d.Ready))
 	r.heaps = r.d.OpenHeaps(w.Saved.Manifest)
 	w.Heaps = r.heaps

@@ -95,6 +95,7 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	}
 	opt.DefaultBudget, opt.UseTerms, opt.Leased = d.opt.DefaultBudget, d.opt.Admission.Sites != "", d.opt.Leased
 	opt.MaxItems, opt.MaxBytes = max(d.opt.Plan.PoliteItems, 2*d.opt.Network.Connections), d.opt.Plan.PoliteBytes
+	opt.PLDShare = d.others.PLDShare()
 	if m != nil {
 		// Every host and server counts as just visited: the time of its last visit is not known exactly, but for hosts
 		// if the last run was of this process.

@@ -80,6 +80,8 @@ type Others struct {
 	LackURLs  func()       // is told that connections are idle because no URL in RAM is due
 	PageLimit func() int64 // with MaxPages, the pages that this node may fetch
 	Disowned  func() bool  // nothing may be fetched
+	// PLDShare returns polite.Options.PLDShare.
+	PLDShare func() func(pld uint64) float64
 }
 
 // Visits visits the URLs of grants. visit.Stage is the implementation.

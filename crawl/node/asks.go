@@ -2,16 +2,14 @@ package node
 
 import "context"
 
-// owner returns the node that owns a host.
-func (n *Node) owner(host []byte) int { return n.OwnerOf(n.saved.PLDKey(host)) }
+// visitor returns the node that visits a host.
+func (n *Node) visitor(host []byte) int {
+	return n.opt.Table.Visitor(n.saved.Hasher, n.saved.Suffixes, host)
+}
 
-// Elsewhere reports whether another node owns a host. This node visits those of slots that move here.
+// Elsewhere reports whether another node visits a host. This node visits those of slots that move here.
 func (n *Node) Elsewhere(host []byte) bool {
-	if !n.On() || n.owner(host) == n.opt.Node {
-		return false
-	}
-	coming := n.tables.arriving().slots
-	return !coming.HasPLD(n.saved.PLDKey(host))
+	return n.On() && n.visitor(host) != n.opt.Node && !n.tables.comes(host)
 }
 
 // Away reports whether this node has no connection to the broker. A crawl of one node has none to lose.
@@ -24,7 +22,7 @@ func (n *Node) NoRequests() bool { return n.leases.NoRequests() }
 // never asks.
 func (n *Node) Ask(ctx context.Context, host []byte, kind string,
 	data []byte) (answer []byte, abandoned bool, _ error) {
-	owner := n.owner(host)
+	owner := n.visitor(host)
 	if n.gone.has(owner) {
 		return nil, true, nil
 	}

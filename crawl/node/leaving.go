@@ -55,11 +55,17 @@ func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool,
 	key := l.saved.Hasher.URLKey(rec.URL)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.slots == nil || !l.slots.Slots.HasKey(key) {
+	if l.slots == nil {
 		return false, nil
 	}
+	owner, divided := l.visitor(rec.URL)
+	switch {
+	case !divided && !l.slots.Slots.HasKey(key) || owner == l.opt.Node:
+		return false, nil
+	case divided && (l.slots.Part(owner) == nil || l.gone.has(owner)):
+		return true, l.handOut(tx, &rec, key, owner, from)
+	}
 	rec.Extra, rec.Reason = nil, 0
-	owner := l.opt.Table.OwnerOf(weburl.SlotOf(key))
 	if part := l.slots.Part(owner); part != nil && !l.gone.has(owner) {
 		part.Sums.Waiting.Add(key)
 		again := from != state.PlaceOverBudget || state.Visited(&rec)
@@ -69,6 +75,20 @@ func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool,
 	}
 	tx.Depart(key, from)
 	return true, err
+}
+
+// visitor returns the node that visits the host of a URL, and whether its PLD is divided.
+func (l *leaving) visitor(url []byte) (node int, divided bool) {
+	host := weburl.Split(url).Host
+	return l.opt.Table.Visitor(l.saved.Hasher, l.saved.Suffixes, host),
+		l.opt.Table.PartsOf(l.saved.Suffixes.PLDBytes(host)) != nil
+}
+
+// handOut sends a URL of a divided PLD to the node that visits its host.
+func (l *leaving) handOut(tx *account.Tx, rec *weburl.Record, key uint64, to int, from state.Place) error {
+	rec.Extra, rec.Reason = nil, 0
+	tx.Depart(key, from)
+	return l.outs.handOut(to, key, rec.Append(nil), tx)
 }
 
 // link makes a URL a link: the node that got its slot was lost, so the present owner does not know the URL.

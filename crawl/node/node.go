@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"drumbeat/admit"
@@ -42,6 +43,8 @@ type Node struct {
 	tables   *tables
 	orders   *orders
 	leaving  *leaving
+
+	divided func() map[uint64]*cluster.Parts // those of divided PLDs, by key; not before the state has keys
 }
 
 // Checkpoints makes checkpoints.
@@ -104,10 +107,11 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 	n.config = &configKeeper{run: run, opt: &opt, gone: n.gone, dropped: n.outs.dropped, wake: account.NewSignal()}
 	n.end = &crawlEnd{opt: &opt, gone: n.gone, heard: n.heard, outs: n.outs, early: n.early, wakeMark: wakeMark,
 		agreement: agreement{term: newTerm()}}
-	n.tables = &tables{run: run, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
+	n.tables = &tables{run: run, saved: saved, opt: &opt, heard: n.heard, gone: n.gone, wake: account.NewSignal(),
 		began:  time.Now(),
 		listed: make(chan struct{}),
 		moves:  make([]int, nodes), reads: make([]int, nodes)}
+	n.divided = sync.OnceValue(func() map[uint64]*cluster.Parts { return partsByKey(saved, opt.Table) })
 	n.leaving = &leaving{saved: saved, opt: &opt, outs: n.outs, gone: n.gone}
 	n.tables.leaving = n.leaving
 	n.intake = &intake{tables: n.tables, gone: n.gone, outs: n.outs, run: run, opt: &opt, space: keeper,
@@ -269,10 +273,61 @@ func (n *Node) SendOrder(order *state.Order) (sent bool, _ error) {
 		return false, nil
 	}
 	owner := n.opt.Table.OwnerOf(weburl.SlotOf(order.Key))
-	if slots := n.tables.arriving().slots; owner == n.opt.Node || slots.HasKey(order.Key) {
+	if n.opt.Table.Divided() {
+		var rec weburl.Record
+		if err := rec.Decode(order.Visits); err != nil {
+			return false, err
+		}
+		host := weburl.Split(rec.URL).Host
+		owner = n.visitor(host)
+		if n.tables.comes(host) {
+			return false, nil
+		}
+	} else if slots := n.tables.arriving().slots; slots.HasKey(order.Key) {
+		return false, nil
+	}
+	if owner == n.opt.Node {
 		return false, nil
 	}
 	return true, n.outs.boxes[owner].AddMoved(cluster.MovedOrder, state.AppendMovedOrder(nil, order))
+}
+
+// HandOut sends a URL of this node to the one that visits its host, if that is another one, because its PLD is divided.
+// It is part of a transaction.
+func (n *Node) HandOut(tx *account.Tx, rec *weburl.Record, from state.Place) (sent bool, _ error) {
+	if !n.On() || !n.opt.Table.Divided() {
+		return false, nil
+	}
+	to, divided := n.leaving.visitor(rec.URL)
+	if !divided || to == n.opt.Node || n.tables.comes(weburl.Split(rec.URL).Host) {
+		return false, nil
+	}
+	return true, n.leaving.handOut(tx, rec, n.saved.Hasher.URLKey(rec.URL), to, from)
+}
+
+// Share returns a function that returns the share of a PLD's hosts that this node visits, given its key; nil: it visits
+// all hosts of each PLD that it owns.
+func (n *Node) Share() func(pld uint64) float64 {
+	if !n.On() || !n.opt.Table.Divided() {
+		return nil
+	}
+	return func(pld uint64) float64 {
+		if parts := n.divided()[pld]; parts != nil {
+			return max(parts.Share(n.opt.Node), 1.0/cluster.DividedParts)
+		}
+		return 1
+	}
+}
+
+// PassOn sends a URL that another node has sent here to the node that visits its host, if that is another one: the
+// sender has another table. It is part of a transaction.
+func (n *Node) PassOn(tx *account.Tx, rec *weburl.Record, record []byte) (sent bool, _ error) {
+	host := weburl.Split(rec.URL).Host
+	to := n.visitor(host)
+	if to == n.opt.Node || n.tables.comes(host) {
+		return false, nil
+	}
+	return true, n.outs.handOut(to, n.saved.Hasher.URLKey(rec.URL), record, tx)
 }
 
 // SendWalker puts a walker of a random walk into the outbox for its node. It is part of the transaction of its step.

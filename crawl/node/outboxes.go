@@ -70,7 +70,7 @@ func (b *outboxes) send(batch *admit.Batch, tx *account.Tx) error {
 	batch.Tuples = own
 	for i := range batch.Away {
 		e := &batch.Away[i]
-		if b.recentEdge(e.Edge) {
+		if b.recentEdge(e.Recent) {
 			continue
 		}
 		if err := b.edge(e.Node, e.From, e.To, tx); err != nil {
@@ -115,6 +115,15 @@ func (b *outboxes) link(node int, key uint64, record []byte, tx *account.Tx) err
 		tx.Count(state.CountLinksAbandoned, 1)
 	}
 	return b.boxes[node].AddLink(key, record)
+}
+
+// handOut puts a URL that this node has found new into the outbox for the node that visits its host.
+func (b *outboxes) handOut(node int, key uint64, record []byte, tx *account.Tx) error {
+	tx.Count(state.CountLinksSent, 1)
+	if b.gone.has(node) {
+		tx.Count(state.CountLinksAbandoned, 1)
+	}
+	return b.boxes[node].AddChecked(key, record)
 }
 
 // edge puts an edge into the outbox for a node.

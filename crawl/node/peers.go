@@ -1,6 +1,11 @@
 package node
 
-import "context"
+import (
+	"context"
+
+	"drumbeat/cluster"
+	"drumbeat/state"
+)
 
 // Computes returns the node that computes for all: the first one that takes part.
 func (n *Node) Computes() int {
@@ -30,8 +35,20 @@ func (n *Node) Settled() (moves int, ok bool) {
 	return n.opt.Table.Moves(), !n.SlotsCome() && !n.Leaving()
 }
 
-// OwnerOf returns the node that owns a PLD.
-func (n *Node) OwnerOf(pld uint64) int { return n.opt.Table.Owner(pld) }
+// partsByKey returns the parts of divided PLDs, by the keys of the PLDs.
+func partsByKey(saved *state.Saved, t *cluster.Table) map[uint64]*cluster.Parts {
+	all := map[uint64]*cluster.Parts{}
+	for _, d := range t.Divisions() {
+		all[saved.Hasher.PLDKey([]byte(d.PLD))] = &d.Parts
+	}
+	return all
+}
+
+// Ranks reports whether a node gives a PLD a budget: the owner does, and the visitors of its hosts.
+func (n *Node) Ranks(node int, pld uint64) bool {
+	parts := n.divided()[pld]
+	return n.opt.Table.Owner(pld) == node || parts != nil && parts.Share(node) > 0
+}
 
 // AskNode asks a node, and returns its answer.
 func (n *Node) AskNode(ctx context.Context, node int, kind string, data []byte) ([]byte, error) {

@@ -294,6 +294,11 @@ func (s *Stage) emitUnique(results []drum.Result) error {
 				continue
 			}
 			tx.Enter(s.saved.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
+			if sent, err := s.node.HandOut(tx, &rec, state.PlaceStar); err != nil {
+				return err
+			} else if sent {
+				continue
+			}
 			check := s.others.Budgets.CheckOf(&rec, res.Aux)
 			if check.Part != 0 {
 				tx.Count(state.CountTrapURLs, 1)

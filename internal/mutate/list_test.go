@@ -228,7 +228,18 @@ var mutants = []mutant{
 `}}},
 	{name: "edge-to-the-owner-of-its-source", file: "admit/batch.go", pkg: "./crawl",
 		test: "TestCluster$", edits: []edit{
-			{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
+			{"	if node == b.p.Node {\n", "	if true {\n"}}},
+	{name: "handed-out-and-kept", file: "crawl/seen/seen.go", pkg: "./crawl", test: "TestDivide$", edits: []edit{
+		{"			} else if sent {\n				continue\n",
+			"			} else if sent {\n				_ = sent\n"}}},
+	{name: "requests-of-hosts-that-left", file: "state/move/urls.go", pkg: "./crawl", test: "TestDivideCuts",
+		edits: []edit{{" && (!moves.HasKey(key) || n.keptJobs[key])", " && (true || moves.HasKey(key))"}}},
+	{name: "hosts-not-sifted", file: "crawl/node/leaving.go", pkg: "./crawl", test: "TestDivide", edits: []edit{
+		{"	case !divided && !l.slots.Slots.HasKey(key) ||", "	case !l.slots.Slots.HasKey(key) ||"}}},
+	{name: "whole-budget-at-each-visitor", file: "star/star.go", pkg: "./star", test: "TestShare$", edits: []edit{
+		{"	return nominal, shareOf(pages, s.share(key))\n", "	return nominal, pages\n"}}},
+	{name: "pld-pace-at-each-visitor", file: "polite/delay.go", pkg: "./polite", test: "TestPLDShare", edits: []edit{
+		{"int64(float64(delay) / o.PLDShare(p.key))", "delay"}}},
 	{name: "gap-overlooked", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
 	{name: "taken-again", file: "cluster/mark.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{

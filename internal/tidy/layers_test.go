@@ -248,7 +248,7 @@ var layers = map[string]layer{
 	"cmd/dirs": {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk",
 		"internal/human"}},
 	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state", "state/audit", "state/backup", "state/move",
-		"state/repair", "disk", "cluster", "cluster/nats", "internal/human", "state/condition"}},
+		"weburl", "state/repair", "disk", "cluster", "cluster/nats", "internal/human", "state/condition"}},
 	"cmd/plan": {46, []string{"bench/disk", "bench/result", "cmd/flags", "cmd/term", "crawl", "crawl/outlook",
 		"crawl/plan", "disk", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "botauth", "cmd/flags", "cmd/term", "crawl", "crawl/plan",

@@ -256,8 +256,12 @@ func (n *openNode) deep(table *cluster.Table, deep *ClusterDeep, found *ClusterR
 			deep.Own++
 			return nil
 		}
-		if owner := table.Owner(n.saved.PLDKey(host)); owner != n.cluster.Node {
+		if owner := table.Visitor(n.saved.Hasher, n.saved.Suffixes, host); owner != n.cluster.Node {
+			divided := table.PartsOf(n.saved.Suffixes.PLDBytes(host)) != nil
 			switch {
+			case divided && at != state.PlaceFetched && table.Owner(n.saved.PLDKey(host)) == n.cluster.Node:
+				deep.Leaving++ // it sends them when it comes to them
+				return nil
 			case at == state.PlaceFetched && table.Moves() > 0:
 				deep.History++
 				return nil

@@ -147,6 +147,8 @@ type Scanner struct {
 	row     *StructureReport
 	// foreign counts the keys of URLseen.
 	foreign foreignKeys
+	// visits are the slots of divided PLDs with hosts that this node visits: their URLs may be here without their keys.
+	visits state.Slots
 	// orders are the URLs of the table of orders, with whether they have a second record.
 	orders      map[uint64]bool
 	orderedKeys int64 // records of the queue of all keys that were enqueued
@@ -174,8 +176,17 @@ func NewScanner(r *state.Saved, m *state.Manifest, opt *Options) (*Scanner, erro
 	if err := r.OpenSuffixes(m.Frozen.Private, true); err != nil {
 		return nil, err
 	}
-	return &Scanner{Saved: r, Manifest: m, opt: opt, Report: &DeepReport{Damaged: map[string]bool{}},
-		sorter: newKeySorter(r.Set.FS, opt.TempDir+"/audit-tmp", opt.RAMBytes/2)}, nil
+	x := &Scanner{Saved: r, Manifest: m, opt: opt, Report: &DeepReport{Damaged: map[string]bool{}},
+		sorter: newKeySorter(r.Set.FS, opt.TempDir+"/audit-tmp", opt.RAMBytes/2)}
+	tables, err := m.DividedTables()
+	for _, t := range tables {
+		for _, d := range t.Divisions() {
+			if d.Parts.Share(m.Frozen.Node) > 0 {
+				x.visits.Set(d.Slot)
+			}
+		}
+	}
+	return x, err
 }
 
 // Close removes the temporary files.

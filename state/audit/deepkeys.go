@@ -139,7 +139,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 	case live+ended == 0 && seen:
 		k.Nowhere++
 		x.nowhere.Add(key)
-	case !seen && x.Elsewhere(key) && (live == 0 || x.leaves(key, entries)):
+	case !seen && x.Elsewhere(key) && (live == 0 || x.leaves(key, entries) || x.visits.HasKey(key)):
 		x.Away.Add(key)
 	case !seen && !ordered: // URLseen may not have merged an enqueued URL yet
 		k.NotSeen++

@@ -241,7 +241,7 @@ func (x *run) open() error {
 		return fmt.Errorf("erase: the output is in separate directories: give them with --out: %w",
 			state.ErrIncompatible)
 	}
-	if !x.m.Arriving.IsZero() {
+	if len(x.m.Next) > 0 {
 		return refused("slots of another node are on their way to this one: first run the node until they are here")
 	}
 	if err := Unknown(&x.m.Frozen); err != nil {

@@ -47,7 +47,7 @@ func (v *view) findOwners(reports []*URLReport) {
 	}
 	want := map[int]map[string]*URLReport{} // by node and URL
 	for _, rep := range reports {
-		owner := v.owners.Owner(v.r.Hasher.PLDKey([]byte(rep.PLD)))
+		owner := v.owners.Visitor(v.r.Hasher, v.r.Suffixes, weburl.Split([]byte(rep.URL)).Host)
 		if rep.Place != placeUnseen || owner == v.m.Frozen.Node {
 			continue
 		}

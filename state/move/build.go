@@ -194,9 +194,9 @@ func (n *node) takes(store int, from *node, key drum.Key, value []byte) ([]byte,
 	switch store {
 	case storeEdges:
 		e, err := star.EdgeOf(key, value)
-		return value, err == nil && n.owns.HasPLD(e.To), err
+		return value, err == nil && (n.owns.HasPLD(e.To) || from == n && n.visits[e.To]), err
 	case storeIndegree:
-		if !n.owns.HasPLD(uint64(key)) {
+		if !n.owns.HasPLD(uint64(key)) && (from != n || !n.visits[uint64(key)]) {
 			return nil, false, nil
 		}
 		if from == n {
@@ -206,7 +206,9 @@ func (n *node) takes(store int, from *node, key drum.Key, value []byte) ([]byte,
 		return value, true, err
 	case storeNames:
 		_, host, err := state.DecodeName(value)
-		return value, err == nil && (host == nil || n.ownsKey(uint64(key))), err
+		return value, err == nil && (host == nil || n.keeps(from, key)), err
+	case storeRobots:
+		return value, n.keeps(from, key), nil
 	}
 	return value, n.ownsKey(uint64(key)), nil
 }

@@ -40,6 +40,10 @@ func (m *mover) check() error {
 		n.owns = state.SlotsOf(m.next.Table, n.number)
 		n.loads = map[int]bool{}
 	}
+	if m.file.Table.Divided() {
+		return fmt.Errorf("move: a PLD is divided among nodes: move slots while the nodes run (cluster join, leave, "+
+			"balance): %w", state.ErrIncompatible)
+	}
 	for slot := range cluster.Slots {
 		if from, to := m.file.Table.OwnerOf(slot), m.next.Table.OwnerOf(slot); from != to {
 			m.nodes[from].gives, m.nodes[to].gets = true, true
@@ -97,7 +101,7 @@ func (n *node) check(table *cluster.Table, begun bool) error {
 	case quarantine != nil && quarantine.Records > 0 && !begun: // their links are passed on when they can be read
 		return refuse("%s in its quarantine: start a version that reads them, and stop it",
 			human.Counted(quarantine.Records, "message of another node is", "messages of other nodes are"))
-	case !m.Arriving.IsZero() || m.Leaving != nil:
+	case len(m.Next) > 0 || m.Leaving != nil:
 		return refuse("slots are on their way to it, or from it: start the nodes until they have come")
 	case m.Done != "":
 		return refuse("its crawl is over")

@@ -163,6 +163,7 @@ func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
 	none := new(cluster.Loads) // of nodes that get nothing
 	for number := range opt.Next.Nodes() {
 		n := &node{number: number, counted: none, loads: map[int]bool{}, owns: state.SlotsOf(part, number)}
+		n.setVisits(r.Hasher, part)
 		if number == self {
 			n.saved, n.m, n.gives, n.counted = r, man, true, new(cluster.Loads)
 			g.n = n
@@ -181,7 +182,7 @@ func (g *giver) check() error {
 		return fmt.Errorf("move: the directories are those of node %d of %d, with another table: %w", fr.Node, fr.Nodes,
 			state.ErrIncompatible)
 	}
-	if !g.n.m.Arriving.IsZero() {
+	if len(g.n.m.Next) > 0 {
 		return fmt.Errorf("move: %w: other slots are on their way to this node", ErrRefused)
 	}
 	takers := cluster.Takers(g.give.Before, g.next.Table)
@@ -299,6 +300,9 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 			return to.remote.known(uint64(key))
 		}
 		return nil
+	}
+	if err := g.giveHosts(store, key, value); err != nil {
+		return err
 	}
 	for _, to := range g.to {
 		took, is, err := to.takes(store, g.n, key, value)

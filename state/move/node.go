@@ -20,10 +20,14 @@ type node struct {
 	saved  *state.Saved
 	m      *state.Manifest
 	owns   state.Slots // by the next table
-	gives  bool
-	gets   bool
-	loads  map[int]bool // nodes that give slots to this one
-	shadow *repair.Shadow
+	// visits has the keys of divided PLDs with hosts that the node visits by the next table, visitSlots their slots.
+	visits     map[uint64]bool
+	visitSlots state.Slots
+	keptJobs   map[uint64]bool // origins of slots with hosts that move: those with a request for robots.txt that stays
+	gives      bool
+	gets       bool
+	loads      map[int]bool // nodes that give slots to this one
+	shadow     *repair.Shadow
 
 	stores        [numStores]*drum.Drum // of the next state; nil: as before
 	remote        *remote               // a node that this one gives slots to while others run; nil: a node of Run

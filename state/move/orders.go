@@ -1,6 +1,10 @@
 package move
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -20,6 +24,7 @@ type orders struct {
 	second  weburl.Sum              // those that wait, beside the record of a unique URL
 	came    [][]byte                // keys of those that wait and come from other nodes
 	leaving map[uint64]*state.Order // those that wait, and leave when their records are found
+	hosts   map[uint64]*state.Order // those of slots of divided PLDs: they leave if their records do
 }
 
 // readOrders divides the table of enqueued URLs.
@@ -28,11 +33,18 @@ func (m *mover) readOrders(n *node) error {
 	if err != nil {
 		return err
 	}
-	n.orders.leaving = map[uint64]*state.Order{}
+	n.orders.leaving, n.orders.hosts = map[uint64]*state.Order{}, map[uint64]*state.Order{}
 	return state.EachOrder(data, func(o *state.Order) error {
-		if to := m.owner(o.Key); to == n || o.Done {
+		switch to := m.owner(o.Key); {
+		case o.Done && to != n && !to.gets: // of a host that it visits
+			n.orders.add(o)
+		case o.Done:
 			to.orders.add(o)
-		} else {
+		case to == n && !m.dividesSlot(o.Key):
+			n.orders.add(o)
+		case to == n || !to.gets:
+			n.orders.hosts[o.Key] = o
+		default:
 			n.orders.leaving[o.Key] = o
 		}
 		return nil
@@ -49,7 +61,7 @@ func (s *orders) add(o *state.Order) {
 
 // leave returns the enqueued URL that leaves with a record; nil: the record is not that of one.
 func (s *orders) leave(key uint64, from state.Place, rec *weburl.Record) *state.Order {
-	o := s.leaving[key]
+	o := cmp.Or(s.leaving[key], s.hosts[key])
 	if o == nil || state.Visited(rec) {
 		return nil
 	}
@@ -58,6 +70,7 @@ func (s *orders) leave(key uint64, from state.Place, rec *weburl.Record) *state.
 		return nil
 	}
 	delete(s.leaving, key)
+	delete(s.hosts, key)
 	return o
 }
 
@@ -73,6 +86,13 @@ func (n *node) order(o *state.Order, rec *weburl.Record) error {
 	n.after[state.PlaceRobotsCheck].Add(o.Key)
 	origin := n.saved.Hasher.OriginKey(weburl.AppendOrigin(nil, rec.URL))
 	return n.add(storeRobots, drum.Tuple{Key: drum.Key(origin), Op: drum.Check, Value: data})
+}
+
+// stay keeps the enqueued URLs whose records have not left.
+func (s *orders) stay() {
+	for _, key := range slices.Sorted(maps.Keys(s.hosts)) {
+		s.add(s.hosts[key])
+	}
 }
 
 // noteOrdered notes the enqueued URLs that have come, for audits.

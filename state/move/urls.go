@@ -30,8 +30,7 @@ func (m *mover) tails(n *node) error {
 		return err
 	}
 	if err := health.EachHost(hosts, func(key uint64, s health.State) {
-		to := m.owner(key)
-		to.health = append(to.health, health.Entry{Key: key, State: s})
+		m.ofHost(n, key, func(to *node) { to.health = append(to.health, health.Entry{Key: key, State: s}) })
 	}); err != nil {
 		return err
 	}
@@ -44,8 +43,7 @@ func (m *mover) tails(n *node) error {
 		if part := s.Part(); part > 0 {
 			n.parts[key] = part
 		}
-		to := m.owner(key)
-		to.traps = trapscore.AppendHost(to.traps, key, s)
+		m.ofHost(n, key, func(to *node) { to.traps = trapscore.AppendHost(to.traps, key, s) })
 	}); err != nil {
 		return err
 	}
@@ -62,8 +60,7 @@ func (m *mover) tails(n *node) error {
 			return err
 		}
 		if !d.Server.IsValid() {
-			to := m.owner(d.Host)
-			to.delays = d.Append(to.delays)
+			m.ofHost(n, d.Host, func(to *node) { to.delays = d.Append(to.delays) })
 			continue
 		}
 		for _, to := range m.nodes {
@@ -89,6 +86,9 @@ func (m *mover) counted(n *node) error {
 	}
 	for slot := range l.Slots {
 		to := m.nodes[m.next.Table.OwnerOf(slot)]
+		if m.file.Table.OwnerOf(slot) != n.number {
+			to = n // of hosts that it visits
+		}
 		to.counted.Slots[slot].Add(l.Slots[slot])
 		if to.remote != nil { // until they leave
 			n.counted.Slots[slot].Waiting = l.Slots[slot].Waiting
@@ -110,7 +110,7 @@ func (m *mover) waits(n *node) error {
 	}
 	scans := [numStores]drum.Scan{
 		storeSeen:     {Text: func(aux []byte, unique bool) error { return m.text(n, aux, unique) }},
-		storeEdges:    {Tuple: m.edge},
+		storeEdges:    {Tuple: func(t drum.Tuple) error { return m.edge(n, t) }},
 		storeIndegree: {Tuple: func(t drum.Tuple) error { return m.check1(n, t) }},
 		storeNames:    {Tuple: func(t drum.Tuple) error { return m.name(n, t) }},
 	}
@@ -136,10 +136,10 @@ func (m *mover) text(n *node, aux []byte, unique bool) error {
 		return fmt.Errorf("%s: %w", state.NameURLSeen, err)
 	}
 	key := n.saved.Hasher.URLKey(rec.URL)
-	to := m.owner(key)
 	if !unique {
-		return to.add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux})
+		return m.owner(key).add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux})
 	}
+	to := m.visitor(n, rec.URL, key)
 	n.before[state.PlaceUnstreamed].Add(key)
 	slot := weburl.SlotOf(key) // URLseen would pass it on now
 	if to.remote != nil {
@@ -173,29 +173,37 @@ func (n *node) partOf(rec *weburl.Record) uint8 {
 }
 
 // edge gives an edge to the owner of its target.
-func (m *mover) edge(t drum.Tuple) error {
+func (m *mover) edge(n *node, t drum.Tuple) error {
 	e, err := star.EdgeOf(t.Key, t.Value)
 	if err != nil {
 		return err
 	}
-	return m.ownerOf(e.To).add(storeEdges, t)
+	for _, to := range m.nodes {
+		if to.gets && to.remote != nil && to.visits[e.To] && !to.owns.HasPLD(e.To) {
+			if err := to.add(storeEdges, t); err != nil {
+				return err
+			}
+		}
+	}
+	return m.ofPLD(n, e.To, func(to *node) error { return to.add(storeEdges, t) })
 }
 
-// check1 gives a tuple of the indegree store to the owner of its PLD.
+// check1 gives a tuple of the indegree store to the owner of its PLD, and a URL to the node that visits its host.
 func (m *mover) check1(n *node, t drum.Tuple) error {
-	to := m.ownerOf(uint64(t.Key))
-	if t.Op&drum.Check != 0 {
-		var rec weburl.Record
-		if err := rec.Decode(t.Aux); err != nil {
-			return fmt.Errorf("%s: %w", state.PlaceStar, err)
-		}
-		key := n.saved.Hasher.URLKey(rec.URL)
-		n.before[state.PlaceStar].Add(key)
-		to.after[state.PlaceStar].Add(key)
-		to.checks++
-		if to != n {
-			n.waiting++
-		}
+	if t.Op&drum.Check == 0 {
+		return m.ofPLD(n, uint64(t.Key), func(to *node) error { return to.add(storeIndegree, t) })
+	}
+	var rec weburl.Record
+	if err := rec.Decode(t.Aux); err != nil {
+		return fmt.Errorf("%s: %w", state.PlaceStar, err)
+	}
+	key := n.saved.Hasher.URLKey(rec.URL)
+	to := m.visitor(n, rec.URL, key)
+	n.before[state.PlaceStar].Add(key)
+	to.after[state.PlaceStar].Add(key)
+	to.checks++
+	if to != n {
+		n.waiting++
 	}
 	return to.add(storeIndegree, t)
 }
@@ -207,7 +215,13 @@ func (m *mover) name(n *node, t drum.Tuple) error {
 		return err
 	}
 	if host != nil {
-		return m.owner(uint64(t.Key)).add(storeNames, t)
+		to := m.owner(uint64(t.Key))
+		if to != n && (n.visitSlots.HasKey(uint64(t.Key)) || !to.gets) {
+			if err := n.add(storeNames, t); err != nil || !to.gets {
+				return err
+			}
+		}
+		return to.add(storeNames, t)
 	}
 	for _, to := range m.nodes {
 		if to == n || to.loads[n.number] {
@@ -232,7 +246,11 @@ func (m *mover) checks(n *node) error {
 
 func (m *mover) robots(n *node, t drum.Tuple) error {
 	if t.Op != drum.Check {
-		return m.owner(uint64(t.Key)).add(storeRobots, t)
+		to := m.owner(uint64(t.Key))
+		if to != n && (n.visitSlots.HasKey(uint64(t.Key)) || !to.gets) {
+			to = n
+		}
+		return to.add(storeRobots, t)
 	}
 	keep, err := m.place(n, state.PlaceRobotsCheck, t.Value)
 	if err != nil || !keep {
@@ -254,7 +272,7 @@ func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error
 	if reason >= len(n.left) {
 		return false, fmt.Errorf("%s: %s has the reason %d", p, rec.URL, reason)
 	}
-	to := m.owner(key)
+	to := m.visitor(n, rec.URL, key)
 	if to == n {
 		if p == state.PlaceDeferred {
 			n.deferred[reason]++
@@ -375,21 +393,32 @@ func (m *mover) jobs(n *node) error {
 	if !n.gives {
 		return nil
 	}
+	ownsJob := func(data []byte) bool { return m.ownsJob(n, data) }
 	if err := repair.RemakeState(n.shadow, state.NameRobotsFetch, func(old, _ *queue.State) (*queue.State, error) {
-		return n.shadow.RemakeQueue(state.NameRobotsFetch, old, n.ownsJob)
+		return n.shadow.RemakeQueue(state.NameRobotsFetch, old, ownsJob)
 	}); err != nil {
 		return err
 	}
 	return n.shadow.RemakeBins(state.NameRobotsDeferred,
 		func(name string, _ state.Place, old, _ *queue.State) (*queue.State, error) {
-			return n.shadow.RemakeQueue(name, old, n.ownsJob)
+			return n.shadow.RemakeQueue(name, old, ownsJob)
 		})
 }
 
 // ownsJob reports whether a request for robots.txt stays at this node.
-func (n *node) ownsJob(data []byte) bool {
+func (m *mover) ownsJob(n *node, data []byte) bool {
 	var job robots.Job
-	return job.Decode(data) != nil || n.ownsKey(n.saved.Hasher.OriginKey(job.Origin))
+	if job.Decode(data) != nil {
+		return true
+	}
+	key := n.saved.Hasher.OriginKey(job.Origin)
+	if m.visitor(n, job.Origin, key) != n {
+		return false
+	}
+	if m.dividesSlot(key) {
+		n.keptJobs[key] = true
+	}
+	return true
 }
 
 // inRAM divides the URLs in RAM, and drops requests in progress.
@@ -417,13 +446,14 @@ func (m *mover) inRAM(n *node) error {
 		func(rec []byte) (bool, error) { return m.place(n, state.PlaceRAM, rec) }); err != nil {
 		return err
 	}
-	next.Jobs, err = kept("robots requests", n.m.Jobs, func(rec []byte) (bool, error) { return n.ownsJob(rec), nil })
+	next.Jobs, err = kept("robots requests", n.m.Jobs, func(rec []byte) (bool, error) { return m.ownsJob(n, rec), nil })
 	return err
 }
 
 // writeTails writes what tails has divided, and the orders, which the places have ended.
 func (m *mover) writeTails(n *node) (err error) {
 	next, tails := &n.shadow.Next, n.shadow.Tails
+	n.orders.stay()
 	for _, s := range []struct {
 		at   *disk.Ref
 		data []byte
@@ -441,6 +471,10 @@ func (m *mover) requested(n *node) error {
 	if !n.gives {
 		return nil
 	}
+	moves := state.SlotSet(cluster.HostsCome(m.file.Table, m.next.Table, -1))
+	keeps := func(key uint64) bool {
+		return (n.ownsKey(key) || n.visitSlots.HasKey(key)) && (!moves.HasKey(key) || n.keptJobs[key])
+	}
 	return repair.RemakeState(n.shadow, state.NameRobotsRequested, func(old, _ *drum.State) (*drum.State, error) {
 		d, err := n.shadow.NewDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old)
 		if err != nil {
@@ -449,7 +483,7 @@ func (m *mover) requested(n *node) error {
 		err = d.Fill(func(add func(drum.Key, []byte) error) error {
 			_, err := drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Cache(), drum.Scan{
 				Entry: func(key drum.Key, value []byte) error {
-					if !n.ownsKey(uint64(key)) {
+					if !keeps(uint64(key)) {
 						return nil
 					}
 					return add(key, value)
@@ -459,7 +493,7 @@ func (m *mover) requested(n *node) error {
 		if err == nil {
 			_, err = drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Waiting(),
 				drum.Scan{Tuple: func(t drum.Tuple) error {
-					if !n.ownsKey(uint64(t.Key)) {
+					if !keeps(uint64(t.Key)) && !m.ownsJob(n, t.Aux) {
 						return nil
 					}
 					return d.Add([]drum.Tuple{t})
