@@ -65,9 +65,18 @@ type Above struct {
 	Node    int     `json:"node"`
 	Measure Measure `json:"measure"` // the one with the largest factor
 	Factor  float64 `json:"factor"`
-	// Its largest slot, and the factor of that alone. If it is above 1, it is the reason: a PLD cannot be divided.
+	// Its largest slot, and the factor of that alone. If it is above 1, it is the reason.
 	Slot  int     `json:"slot"`
 	Alone float64 `json:"alone"`
+}
+
+// Large is a slot that is too large for its node.
+type Large struct {
+	Slot    int     `json:"slot"`
+	Node    int     `json:"node"`
+	Measure Measure `json:"measure"`
+	Factor  float64 `json:"factor"`        // of the node's share
+	PLD     string  `json:"pld,omitempty"` // with the most responses of the slot, if its node has told one
 }
 
 // Plan is what Balance, Join and Leave propose. Slices by node have an element for each node of the table.
@@ -76,7 +85,10 @@ type Plan struct {
 	Before []Factors `json:"before"` // by node
 	After  []Factors `json:"after"`  // by node
 	Above  []Above   `json:"above"`  // nodes above Tolerance after the moves, the largest factor first
-	Owners []int     `json:"-"`      // of each slot, after the moves
+	// Large lists the slots that alone have more pages or waiting URLs than the share of a node, probably by one PLD:
+	// it can be divided.
+	Large  []Large `json:"large,omitempty"`
+	Owners []int   `json:"-"` // of each slot, after the moves
 }
 
 // Tolerance is the largest factor by which the loads of a node may be above or below its share.
@@ -112,7 +124,7 @@ type divided struct {
 // divide prepares a plan.
 func divide(t *Table, loads []Load, weights []float64, members []bool) (*divided, error) {
 	n := t.Nodes()
-	if len(loads) != Slots || len(weights) != n || members != nil && len(members) != n {
+	if len(loads) != Slots && len(loads) != Slots+n || len(weights) != n || members != nil && len(members) != n {
 		return nil, fmt.Errorf("cluster: a plan for %d slots, %d weights and %d members of %d nodes", len(loads),
 			len(weights), len(members), n)
 	}
@@ -159,8 +171,15 @@ func (d *divided) count(t *Table, loads []Load, nodes int) {
 			MeasureKnown: max(l.Known, 0)}
 	}
 	var total [numMeasures]float64
-	own := 0 // slots of members
-	for slot := range loads {
+	own := 0                               // slots of members
+	for node := range len(loads) - Slots { // hosts of other owners stay where they are
+		for k, n := range counts(&loads[Slots+node]) {
+			if d.member[node] {
+				total[k] += float64(n)
+			}
+		}
+	}
+	for slot := range Slots {
 		if !d.member[t.OwnerOf(slot)] {
 			continue
 		}
@@ -177,7 +196,14 @@ func (d *divided) count(t *Table, loads []Load, nodes int) {
 	if len(d.measure) == 0 {
 		d.measure = []Measure{MeasureSlots}
 	}
-	for slot := range loads {
+	for node := range len(loads) - Slots {
+		for k, n := range counts(&loads[Slots+node]) {
+			if d.member[node] && total[k] > 0 {
+				d.load[node][k] += float64(n) / total[k]
+			}
+		}
+	}
+	for slot := range Slots {
 		node := t.OwnerOf(slot)
 		d.home[slot], d.owner[slot] = node, node
 		d.slots[node] = append(d.slots[node], slot)
@@ -319,7 +345,8 @@ func (d *divided) factors() []Factors {
 
 // plan returns the result.
 func (d *divided) plan() *Plan {
-	p := &Plan{Moves: []Move{}, Before: d.before, After: d.factors(), Above: d.tooHigh(), Owners: d.owner[:]}
+	p := &Plan{Moves: []Move{}, Before: d.before, After: d.factors(), Above: d.tooHigh(), Large: d.large(),
+		Owners: d.owner[:]}
 	pairs := map[[2]int]int{}
 	for slot, to := range d.owner {
 		from := d.home[slot]
@@ -337,6 +364,25 @@ func (d *divided) plan() *Plan {
 	}
 	slices.SortFunc(p.Moves, func(a, b Move) int { return cmp.Or(a.From-b.From, a.To-b.To) })
 	return p
+}
+
+// large returns the slots that are too large for their nodes.
+func (d *divided) large() (list []Large) {
+	for slot, node := range d.owner {
+		l := Large{Slot: slot, Node: node}
+		for _, k := range d.measure {
+			if k != MeasurePages && k != MeasureWaiting || d.share[node] == 0 {
+				continue
+			}
+			if f := d.part[slot][k.at()] / d.share[node]; f > max(1, l.Factor) {
+				l.Measure, l.Factor = k, f
+			}
+		}
+		if l.Factor > 0 {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // tooHigh returns the nodes above Tolerance, the largest factor first.

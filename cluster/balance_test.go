@@ -136,8 +136,34 @@ func TestBalance(t *testing.T) {
 			t.Logf("exponent %.1f, %4d nodes: largest factors of pages %.2f to %.2f, waiting %.2f to %.2f, known "+
 				"%.2f to %.2f; %4d slots move with %4.1f %% of the known URLs; %s", exponent, nodes, b.Pages, a.Pages,
 				b.Waiting, a.Waiting, b.Known, a.Known, slots, 100*float64(known)/float64(total), text)
+			after := *table
+			for slot, owner := range p.Owners {
+				after.owners[slot] = uint16(owner)
+			}
+			p, err = Balance(&after, dividedLoads(p, loads, nodes), equal(nodes), nil)
+			must(t, err)
+			a = highest(p.After)
+			t.Logf("  with the large slots divided by host: pages %.2f, waiting %.2f, known %.2f; %d are still large",
+				a.Pages, a.Waiting, a.Known, len(p.Large))
+			if a.Pages > Tolerance*1.001 && nodes < 1000 {
+				t.Errorf("exponent %.1f, %d nodes: %.2f times the mean of the pages", exponent, nodes, a.Pages)
+			}
 		}
 	}
+}
+
+// dividedLoads returns the loads after the hosts of the large slots of a plan were divided evenly among nodes: the
+// owner keeps the known URLs.
+func dividedLoads(p *Plan, loads []Load, nodes int) []Load {
+	all := append(slices.Clone(loads), make([]Load, nodes)...)
+	for _, l := range p.Large {
+		part := Load{Pages: loads[l.Slot].Pages / int64(nodes), Waiting: loads[l.Slot].Waiting / int64(nodes)}
+		all[l.Slot] = Load{Known: loads[l.Slot].Known}
+		for node := range nodes {
+			all[Slots+node].Add(part)
+		}
+	}
+	return all
 }
 
 // TestBalanceJoinLeave: a node that joins gets its share, from all others; one that leaves keeps nothing.
@@ -291,6 +317,56 @@ func TestLoadsOf(t *testing.T) {
 	for _, values := range [][]*NodeLoads{{a, nil, b}, {b, a}} {
 		if got := LoadsOf(table, values); got[5].Pages != 1 || got[6].Pages != 3 || got[7] != (Load{}) {
 			t.Errorf("%+v", got[5:8])
+		}
+	}
+}
+
+// TestLargeSlots: a slot with more than a node's share is large, and has the name of the PLD that its node tells. Once
+// the PLD is divided, what other nodes have of its hosts counts as theirs, and the plan gives them fewer slots.
+func TestLargeSlots(t *testing.T) {
+	table, err := NewTable(equal(4))
+	must(t, err)
+	values := make([]*NodeLoads, 4)
+	slot := 7
+	owner := table.OwnerOf(slot)
+	for node := range values {
+		values[node] = &NodeLoads{Node: node, Heavy: []Heavy{{PLD: fmt.Sprintf("n%d.example", node), Slot: slot,
+			Responses: 1}}}
+	}
+	for at := range Slots {
+		values[table.OwnerOf(at)].Loads.Slots[at] = Load{Pages: 10, Known: 100, Waiting: 50}
+	}
+	values[owner].Loads.Slots[slot] = Load{Pages: 50_000, Known: 600_000, Waiting: 100}
+	p, err := Balance(table, LoadsOf(table, values), equal(4), nil)
+	must(t, err)
+	NameLarge(p.Large, values)
+	if want := fmt.Sprintf("n%d.example", owner); len(p.Large) != 1 || p.Large[0].Slot != slot ||
+		p.Large[0].Measure != MeasurePages || p.Large[0].PLD != want {
+		t.Fatalf("large slots %+v, want slot %d by %s", p.Large, slot, want)
+	}
+	parts := EvenParts([]int{0, 1, 2, 3})
+	next, err := table.Divide("huge.example", slot, &parts)
+	must(t, err)
+	visitor := (owner + 1) % 4
+	values[owner].Loads.Slots[slot].Pages, values[visitor].Loads.Slots[slot].Pages = 10, 5000
+	loads := LoadsOf(next, values)
+	if loads[slot].Pages != 10 || loads[Slots+visitor].Pages != 5000 || loads[Slots+owner].Pages != 0 {
+		t.Errorf("%d pages of the slot, %+v of hosts of other owners", loads[slot].Pages, loads[Slots:])
+	}
+	p, err = Balance(next, loads, equal(4), nil)
+	must(t, err)
+	if len(p.Large) > 0 || p.Before[visitor].Pages < 1.2 || p.After[visitor].Pages > Tolerance ||
+		!slices.ContainsFunc(p.Moves, func(m Move) bool { return m.From == visitor }) {
+		t.Errorf("large %+v, before %+v, after %+v, moves %d", p.Large, p.Before, p.After, len(p.Moves))
+	}
+}
+
+// TestWeightedParts: parts are those of the weights, to within one part.
+func TestWeightedParts(t *testing.T) {
+	p := WeightedParts([]float64{2, 1, 0, 1}, []int{0, 1, 2, 3})
+	for node, want := range []float64{0.5, 0.25, 0, 0.25} {
+		if got := p.Share(node); math.Abs(got-want) > 1.0/DividedParts {
+			t.Errorf("node %d has %v of the parts, want %v", node, got, want)
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 // nodes that are below theirs. No measure gets a larger factor than the largest one before, or Tolerance if that is
 // more.
 //
-// loads has an element for each slot, weights for each node: its share of all weights. A node of weight 0 gets nothing
-// and gives all. Nodes that are not members keep their slots, which do not count; nil: all are. Equal arguments give
-// equal plans. A plan for 1,000 nodes takes some seconds at most.
+// loads are those of LoadsOf, weights has an element for each node: its share of all weights. A node of weight 0 gets
+// nothing and gives all. Nodes that are not members keep their slots, which do not count; nil: all are. Equal arguments
+// give equal plans. A plan for 1,000 nodes takes some seconds at most.
 func Balance(t *Table, loads []Load, weights []float64, members []bool) (*Plan, error) {
 	d, err := divide(t, loads, weights, members)
 	if err != nil {

@@ -55,6 +55,26 @@ func EvenParts(nodes []int) (p Parts) {
 	return p
 }
 
+// WeightedParts divides the parts among some of the nodes in proportion to the weights of all.
+func WeightedParts(weights []float64, nodes []int) (p Parts) {
+	sum := 0.0
+	for _, node := range nodes {
+		sum += weights[node]
+	}
+	if sum == 0 {
+		return EvenParts(nodes)
+	}
+	at, reached := 0, weights[nodes[0]]/sum
+	for i := range p {
+		for at < len(nodes)-1 && (float64(i)+0.5)/DividedParts > reached {
+			at++
+			reached += weights[nodes[at]] / sum
+		}
+		p[i] = uint16(nodes[at])
+	}
+	return p
+}
+
 // Division is a divided PLD. It is not changed.
 type Division struct {
 	PLD   string

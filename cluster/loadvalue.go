@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,18 @@ type NodeLoads struct {
 	Node  int
 	Time  time.Time // by the node's clock
 	Loads Loads     // to within 0.1 %, none below 0
+	Heavy []Heavy   // the PLDs with the most responses of the run, those with the most first; at most MaxHeavy
 }
+
+// Heavy is a PLD with a large share of the responses of a node.
+type Heavy struct {
+	PLD       string `json:"pld"`
+	Slot      int    `json:"slot"`
+	Responses int64  `json:"responses"`
+}
+
+// MaxHeavy bounds NodeLoads.Heavy.
+const MaxHeavy = 8
 
 // LoadsEvery is the interval at which a node writes its loads. It also writes them when it ends.
 const LoadsEvery = time.Minute
@@ -39,7 +51,8 @@ type loadsForm struct {
 	Time  time.Time `json:"time"`
 	Since int64     `json:"since,omitempty"`
 	// Slots has a bit for each slot, and eight bytes for each slot whose bit is set (short); base64.
-	Slots string `json:"slots"`
+	Slots string  `json:"slots"`
+	Heavy []Heavy `json:"heavy,omitempty"`
 }
 
 // Encode returns the value of the loads.
@@ -56,7 +69,7 @@ func (n *NodeLoads) Encode() ([]byte, error) {
 			packed = binary.LittleEndian.AppendUint16(packed, short(count))
 		}
 	}
-	return json.Marshal(&loadsForm{Node: n.Node, Time: n.Time, Since: n.Loads.Since,
+	return json.Marshal(&loadsForm{Node: n.Node, Time: n.Time, Since: n.Loads.Since, Heavy: n.Heavy,
 		Slots: base64.StdEncoding.EncodeToString(packed)})
 }
 
@@ -80,7 +93,12 @@ func DecodeNodeLoads(key string, data []byte, nodes int) (*NodeLoads, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %s: %w: %w", key, ErrLoads, err)
 	}
-	n := &NodeLoads{Node: form.Node, Time: form.Time}
+	n := &NodeLoads{Node: form.Node, Time: form.Time, Heavy: form.Heavy}
+	if len(n.Heavy) > MaxHeavy || slices.ContainsFunc(n.Heavy, func(h Heavy) bool {
+		return h.PLD == "" || len(h.PLD) > 255 || h.Slot < 0 || h.Slot >= Slots || h.Responses < 0
+	}) {
+		return nil, fmt.Errorf("cluster: %s: %w", key, ErrLoads)
+	}
 	n.Loads.Since = form.Since
 	if !n.Loads.unpack(packed) {
 		return nil, fmt.Errorf("cluster: %s: %w", key, ErrLoads)
@@ -89,21 +107,48 @@ func DecodeNodeLoads(key string, data []byte, nodes int) (*NodeLoads, error) {
 }
 
 // LoadsOf returns the load of each slot, by the values of all nodes; nil for a node without one. Of a slot that has
-// just moved, its owner may tell nothing yet: then the former owner's counts.
+// just moved, its owner may tell nothing yet: then the former owner's counts. If PLDs are divided, it also returns,
+// behind those of the slots, what each node has of hosts of other owners.
 func LoadsOf(t *Table, values []*NodeLoads) []Load {
-	all := make([]Load, Slots)
-	for slot := range all {
+	all := make([]Load, Slots, Slots+t.Nodes())
+	divided := map[int]bool{}
+	for _, d := range t.Divisions() {
+		divided[d.Slot] = true
+		all = all[:Slots+t.Nodes()]
+	}
+	for slot := range Slots {
 		for _, n := range values {
 			if n == nil {
 				continue
 			}
 			l := n.Loads.Slots[slot]
+			if divided[slot] && n.Node != t.OwnerOf(slot) {
+				all[Slots+n.Node].Add(l)
+				continue
+			}
 			if l != (Load{}) && (n.Node == t.OwnerOf(slot) || all[slot] == (Load{})) {
 				all[slot] = l
 			}
 		}
 	}
 	return all
+}
+
+// NameLarge names the PLD of each slot of a list with the most responses, by the value of its node.
+func NameLarge(large []Large, values []*NodeLoads) {
+	for i := range large {
+		l, most := &large[i], int64(0)
+		for _, n := range values {
+			if n == nil || n.Node != l.Node {
+				continue
+			}
+			for _, h := range n.Heavy {
+				if h.Slot == l.Slot && h.Responses > most {
+					l.PLD, most = h.PLD, h.Responses
+				}
+			}
+		}
+	}
 }
 
 // unpack sets the loads of slots from those of a value.

@@ -115,7 +115,7 @@ func (c *crawler) wireNode() {
 		Rest: func() { c.Stop(stopTable) }, Fits: c.fits,
 		SlotsCome: func(slots state.Slots) { c.limits.Divide(); c.dispatcher.SlotsCome(slots) },
 		GoOn:      func() { c.deferrals.GoOn(); c.operator.GoOn() },
-		Done:      c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts,
+		Done:      c.doneHere, Config: c.configLines, WalkHosts: c.walk.Hosts, Heavy: c.heavyPLDs,
 		Renders: c.render.Waiting,
 		Look:    c.figures.Snapshot,
 		Orders:  c.operator.Orders, TakeOrder: c.operator.TakeOrder})
@@ -123,6 +123,17 @@ func (c *crawler) wireNode() {
 		Evicted: func(tx *account.Tx, items []*polite.Item) error {
 			return c.deferrals.Evicted(tx, items, state.ReasonNetworkLease)
 		}})
+}
+
+// heavyPLDs lists the PLDs with the most responses of this run.
+func (c *crawler) heavyPLDs() (list []cluster.Heavy) {
+	for _, p := range c.sketches.HeavyPLDs() {
+		if len(list) < cluster.MaxHeavy {
+			list = append(list, cluster.Heavy{PLD: c.Suffixes.PLD(p.Host), Slot: weburl.Slot(p.Key),
+				Responses: p.Responses})
+		}
+	}
+	return list
 }
 
 // fits returns an error if the limits of this node are too small for a cluster with a table.

@@ -100,11 +100,22 @@ func (c *balanceCmd) apply(a *term.App) error {
 		if err != nil {
 			return term.Usage(err)
 		}
-		if len(plan.Moves) == 0 {
+		cluster.NameLarge(plan.Large, x.told)
+		divide := x.toDivide(ctx, plan)
+		if len(plan.Moves)+len(divide) == 0 {
 			fmt.Fprintln(a.Stdout, "No slot needs to move.")
 			return nil
 		}
-		if err := x.carryOut(ctx, plan, true); err != nil {
+		if err := x.carryOut(ctx, plan, len(divide) == 0); err != nil {
+			return err
+		}
+		parts := cluster.WeightedParts(weights, x.members(-1))
+		for _, l := range divide {
+			if err := x.divide(ctx, l.PLD, l.Slot, parts); err != nil {
+				return err
+			}
+		}
+		if err := x.conclude(ctx); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.Stdout, "The largest load is %.2f of its share by the counts of the beginning. "+
@@ -164,6 +175,8 @@ func propose(f *cluster.File, loads []*cluster.NodeLoads, statuses []*cluster.St
 	if r.Plan, err = cluster.Balance(f.Table, of, weights, members); err != nil {
 		return nil, term.Usage(err)
 	}
+	cluster.NameLarge(r.Large, loads)
+	r.Large = slices.DeleteFunc(r.Large, func(l cluster.Large) bool { return f.Table.PartsOf([]byte(l.PLD)) != nil })
 	for node := range members {
 		r.Nodes = append(r.Nodes, nodeReport{Node: node, Weight: weights[node], Abandoned: !members[node]})
 		n := &r.Nodes[node]
@@ -175,12 +188,16 @@ func propose(f *cluster.File, loads []*cluster.NodeLoads, statuses []*cluster.St
 			}
 		}
 	}
-	for slot, l := range of {
+	for slot, l := range of[:cluster.Slots] {
 		n := &r.Nodes[f.Table.OwnerOf(slot)]
 		n.Slots++
 		n.Pages, n.Waiting = n.Pages+max(0, l.Pages), n.Waiting+max(0, l.Waiting)
 		n.Known, n.Bytes = n.Known+max(0, l.Known), n.Bytes+max(0, l.Bytes)
 		r.Nodes[r.Owners[slot]].SlotsAfter++
+	}
+	for node, l := range of[cluster.Slots:] {
+		n := &r.Nodes[node]
+		n.Pages, n.Waiting, n.Bytes = n.Pages+max(0, l.Pages), n.Waiting+max(0, l.Waiting), n.Bytes+max(0, l.Bytes)
 	}
 	return r, nil
 }
@@ -208,7 +225,12 @@ func (r *balanceReport) print(out io.Writer) error {
 			100*float64(m.Known)/float64(max(1, known)), slotList(m.Slots))
 	}
 	r.printAbove(&b)
-	if len(r.Moves) == 0 {
+	for _, l := range r.Large {
+		if l.PLD != "" {
+			fmt.Fprintf(&b, "Most of slot %d is %s: --apply divides its hosts among the nodes.\n", l.Slot, l.PLD)
+		}
+	}
+	if len(r.Moves)+len(r.Large) == 0 {
 		b.WriteString("No move is proposed.\n")
 	} else {
 		b.WriteString("This is a proposal: nothing has moved. --apply carries it out.\n")
@@ -250,8 +272,8 @@ func (r *balanceReport) printAbove(b *strings.Builder) {
 	for _, a := range r.Above[:min(len(r.Above), mostAbove)] {
 		fmt.Fprintf(b, "Node %d stays at %.2f of its share of the %s: ", a.Node, a.Factor, a.Measure)
 		if a.Alone > 1 {
-			fmt.Fprintf(b, "slot %d alone has %.2f, probably by one PLD: cluster divide shares its hosts.\n",
-				a.Slot, a.Alone)
+			fmt.Fprintf(b, "slot %d alone has %.2f, probably by one PLD. cluster divide gives its hosts to several "+
+				"nodes.\n", a.Slot, a.Alone)
 		} else {
 			fmt.Fprintf(b, "no move of whole slots was found that helps. Its largest one, %d, has %.2f.\n", a.Slot,
 				a.Alone)

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func (r *statusRig) balance(json bool, want int, weights ...float64) string {
 // tell writes loads of a node: load gives those of each of its slots.
 func (r *statusRig) tell(node int, since int64, load func(slot int) cluster.Load) {
 	r.t.Helper()
-	n := &cluster.NodeLoads{Node: node, Time: time.Now().UTC(), Loads: cluster.Loads{Since: since}}
+	n := &cluster.NodeLoads{Node: node, Time: time.Now().UTC(), Loads: cluster.Loads{Since: since}, Heavy: r.heavy}
 	for slot := range cluster.Slots {
 		if r.file.Table.OwnerOf(slot) == node {
 			n.Loads.Slots[slot] = load(slot)
@@ -80,9 +81,18 @@ func TestBalance(t *testing.T) {
 		}
 		return even(slot)
 	})
+	r.heavy = []cluster.Heavy{{PLD: "huge.example", Slot: large, Responses: 900}, {PLD: "b.example", Slot: large,
+		Responses: 90}, {PLD: "c.example", Slot: (large + 1) % cluster.Slots, Responses: 9000}}
+	r.tell(2, 0, func(slot int) cluster.Load {
+		if slot == large {
+			return cluster.Load{Pages: 1000, Known: 1_000_000, Waiting: 900_000}
+		}
+		return even(slot)
+	})
 	text = r.balance(false, term.ExitDone)
 	for _, want := range []string{"Node 1 counts since 2026-09-21 ", "From node 1 to node 0: ",
-		"% of all): ", "Node 2 stays at ", " alone has "} {
+		"% of all): ", "Node 2 stays at ", " alone has ",
+		fmt.Sprintf("Most of slot %d is huge.example: --apply divides its hosts among the nodes.", large)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}

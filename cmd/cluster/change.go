@@ -44,6 +44,7 @@ type changer struct {
 	last  *cluster.TableChange // that led to table; nil: it has not changed while the crawl ran
 	// command is this one, in all of its changes but the last; nil if it makes one change.
 	command *cluster.TableCommand
+	told    []*cluster.NodeLoads // by node, as loads has read them
 }
 
 // changing runs a command that changes the table.
@@ -316,6 +317,7 @@ func (c *changer) loads(ctx context.Context) ([]cluster.Load, error) {
 	}); err != nil {
 		return nil, err
 	}
+	c.told = loads
 	return cluster.LoadsOf(c.table, loads), nil
 }
 

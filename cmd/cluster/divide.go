@@ -103,6 +103,20 @@ func (c *changer) divide(ctx context.Context, pld string, slot int, parts cluste
 	}
 }
 
+// toDivide returns the slots that are too large for a node by a PLD that is not divided and can be.
+func (c *changer) toDivide(ctx context.Context, p *cluster.Plan) (list []cluster.Large) {
+	if len(c.members(-1)) < 2 || c.earlier(ctx, c.table, cluster.DividedVersion) >= 0 {
+		return nil
+	}
+	for _, l := range p.Large {
+		if l.PLD != "" && c.table.PartsOf([]byte(l.PLD)) == nil &&
+			len(c.table.Divisions())+len(list) < cluster.MaxDivided {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
 // giveHosts gives the hosts of divided PLDs that a node visits to the others.
 func (c *changer) giveHosts(ctx context.Context, node int) error {
 	others := c.members(node)

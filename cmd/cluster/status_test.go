@@ -31,12 +31,13 @@ func emptyBroker(t *testing.T, dir string, f *cluster.File) *nats.Transport {
 
 // statusRig is a cluster of three nodes whose broker has no node.
 type statusRig struct {
-	t    *testing.T
-	name string // of the file
-	file *cluster.File
-	e    *nats.Transport
-	out  bytes.Buffer
-	app  term.App
+	t     *testing.T
+	name  string // of the file
+	file  *cluster.File
+	e     *nats.Transport
+	out   bytes.Buffer
+	app   term.App
+	heavy []cluster.Heavy // that nodes tell from now on
 }
 
 func newStatusRig(t *testing.T) *statusRig {

@@ -74,7 +74,8 @@ type Others struct {
 	// says that others follow.
 	Orders    func() []*cluster.Order
 	TakeOrder func(ctx context.Context, o *cluster.Order, later bool) error
-	Renders   func() int64 // pages that wait for the browser, or are with it
+	Renders   func() int64           // pages that wait for the browser, or are with it
+	Heavy     func() []cluster.Heavy // the PLDs with the most responses of the run
 	// WalkHosts returns the number of hosts to which walkers of a random walk may jump.
 	WalkHosts func() int
 }
@@ -140,7 +141,7 @@ func (n *Node) Wire(others Others) {
 	}
 	n.replaced.checkpoints = others.Checkpoints
 	n.orders.own, n.orders.take = others.Orders, others.TakeOrder
-	n.marks.walkHosts = others.WalkHosts
+	n.marks.walkHosts, n.statuses.heavy = others.WalkHosts, others.Heavy
 	n.leaving.take = others.TakeLinks
 	n.outs.recentEdge, n.early.checkpoints, n.config.lines = others.RecentEdge, others.Checkpoints, others.Config
 	n.end.goOn, n.intake.takeLinks, n.statuses.look = others.GoOn, others.TakeLinks, others.Look

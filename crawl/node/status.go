@@ -28,6 +28,7 @@ type statuses struct {
 	orders *orders
 	tables *tables
 	look   func() *snapshot.Snapshot
+	heavy  func() []cluster.Heavy
 
 	mu       sync.Mutex   // guards progress; taken before the locks of doubts and of outboxes
 	progress []progressOf // by node
@@ -169,7 +170,7 @@ func (s *statuses) putLoads(ctx context.Context) error {
 		return nil
 	}
 	return s.opt.put(ctx, cluster.LoadsKey(s.opt.Node),
-		&cluster.NodeLoads{Node: s.opt.Node, Time: time.Now().UTC().Round(time.Second), Loads: *l})
+		&cluster.NodeLoads{Node: s.opt.Node, Time: time.Now().UTC().Round(time.Second), Loads: *l, Heavy: s.heavy()})
 }
 
 // publishEnd writes that the node has ended.

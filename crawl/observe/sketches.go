@@ -16,8 +16,9 @@ import (
 
 // Sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
 // error about 0.8 %). Exact sets would each need RAM or a store. These numbers of the paper's section VIII
-// cannot be computed afterwards. It also estimates the numbers of PLDs with many responses. A sketch counts an
-// item once, however often a crash makes STAR add it again. All sketches together take 29 × 16 KiB at most.
+// cannot be computed afterwards. It also estimates the numbers of PLDs with many responses, and finds those with
+// the most (heavy.go). A sketch counts an item once, however often a crash makes STAR add it again. All sketches
+// together take 29 × 16 KiB at most.
 type Sketches struct {
 	mu      sync.Mutex // guards the fields below
 	hosts   *hyperloglog.Sketch
@@ -25,6 +26,7 @@ type Sketches struct {
 	// answered are the hosts, PLDs and servers with a response. STAR adds PLDs to pages with its next pass only.
 	answered [3]*hyperloglog.Sketch
 	pages    [pageSketches]*hyperloglog.Sketch // pages[i] has the PLDs with 2^i responses or more
+	heavy    heavyPLDs                         // not kept between runs
 	last     string                            // host added last: most URLs arrive in runs of one host
 }
 
@@ -35,6 +37,7 @@ const pageSketches = 24
 // NewSketches returns empty sketches.
 func NewSketches() *Sketches {
 	s := &Sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
+	s.heavy.of = map[uint64]*HeavyPLD{}
 	for i := range s.pages {
 		s.pages[i] = hyperloglog.New14()
 	}
@@ -103,6 +106,7 @@ func (s *Sketches) AddAnswer(host []byte, pld uint64, addr netip.Addr) {
 	b := addr.As16()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.heavy.add(pld, host)
 	s.answered[0].InsertHash(xxhash.Sum64(host))
 	s.answered[1].InsertHash(pld)
 	s.answered[2].InsertHash(xxhash.Sum64(b[:]))
