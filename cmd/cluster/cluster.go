@@ -37,6 +37,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"drumbeat/cluster"
 	"drumbeat/cmd/term"
@@ -146,6 +147,14 @@ func (c *showCmd) Run(a *term.App) error {
 	for node := range f.Table.Nodes() {
 		fmt.Fprintf(a.Stdout, "node %d: %d of %d slots, %.1f %%\n", node, f.Table.Share(node), cluster.Slots,
 			100*float64(f.Table.Share(node))/cluster.Slots)
+	}
+	for _, d := range f.Table.Divisions() {
+		var parts []string
+		for _, node := range d.Parts.Nodes() {
+			parts = append(parts, fmt.Sprintf("node %d %.1f %%", node, 100*d.Parts.Share(node)))
+		}
+		fmt.Fprintf(a.Stdout, "%s of slot %d (node %d) is divided: %s of the hosts\n", d.PLD, d.Slot,
+			f.Table.OwnerOf(d.Slot), strings.Join(parts, ", "))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -64,11 +65,12 @@ func (d *divideCmd) Run(a *term.App) error {
 // pldOf returns the PLD that a user has named.
 func pldOf(name string) (string, error) {
 	for _, private := range []bool{false, true} {
-		if pld := weburl.NewSuffixes(private).PLD(name); pld == name {
+		if pld := weburl.NewSuffixes(private).PLD(name); pld == name && name != "" {
 			return pld, nil
 		}
 	}
-	return "", fmt.Errorf("%q is no PLD: want a name such as %s", name, weburl.NewSuffixes(false).PLD(name))
+	return "", fmt.Errorf("%q is no PLD: want a name such as %s", name,
+		cmp.Or(weburl.NewSuffixes(false).PLD(name), "example.org"))
 }
 
 // divide makes the changes after which the hosts of a PLD belong to the nodes of parts. In a change, hosts leave one
