@@ -64,6 +64,9 @@ func newEngine(opt Options) *engine {
 		Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
 		rules: &inforce.Rules{}, sketches: observe.NewSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = orders.New()
+	if opt.Cluster != nil {
+		e.sketches.CountHeavy()
+	}
 	e.rules.NAT64 = opt.Network.NAT64
 	e.sites = inforce.NewSites(e.Saved, inforce.SiteOptions{Assets: opt.fetchesParts(), Politeness: &e.opt.Politeness})
 	e.links = &admit.Policy{Parts: opt.Budgets.Parts, Lists: &e.rules.Lists,

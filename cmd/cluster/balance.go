@@ -272,8 +272,11 @@ func (r *balanceReport) printAbove(b *strings.Builder) {
 	for _, a := range r.Above[:min(len(r.Above), mostAbove)] {
 		fmt.Fprintf(b, "Node %d stays at %.2f of its share of the %s: ", a.Node, a.Factor, a.Measure)
 		if a.Alone > 1 {
-			fmt.Fprintf(b, "slot %d alone has %.2f, probably by one PLD. cluster divide gives its hosts to several "+
-				"nodes.\n", a.Slot, a.Alone)
+			more := "cluster divide gives its hosts to several nodes"
+			if a.Measure == cluster.MeasureKnown {
+				more = "its known URLs stay with one node"
+			}
+			fmt.Fprintf(b, "slot %d alone has %.2f, probably by one PLD: %s.\n", a.Slot, a.Alone, more)
 		} else {
 			fmt.Fprintf(b, "no move of whole slots was found that helps. Its largest one, %d, has %.2f.\n", a.Slot,
 				a.Alone)

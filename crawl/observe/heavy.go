@@ -9,7 +9,8 @@ import (
 // frequent and top-k elements in data streams, 2005: Space-Saving). It keeps mostHeavy of them: the count of one with
 // more than 1/mostHeavy of all responses is right to within that share, and it is always among them.
 type heavyPLDs struct {
-	of    map[uint64]*HeavyPLD
+	on    bool
+	plds  []HeavyPLD
 	total int64
 }
 
@@ -26,33 +27,37 @@ type HeavyPLD struct {
 
 // add counts a response. A PLD that is not counted takes the place of the one with the fewest.
 func (h *heavyPLDs) add(key uint64, host []byte) {
-	h.total++
-	p := h.of[key]
-	switch {
-	case p != nil:
-	case len(h.of) < mostHeavy:
-		p = &HeavyPLD{Key: key, Host: string(host)}
-		h.of[key] = p
-	default:
-		for _, other := range h.of {
-			if p == nil || other.Responses < p.Responses {
-				p = other
-			}
-		}
-		delete(h.of, p.Key)
-		p.Key, p.Host, p.over = key, string(host), p.Responses
-		h.of[key] = p
+	if !h.on {
+		return
 	}
-	p.Responses++
+	h.total++
+	least := 0
+	for i := range h.plds {
+		if h.plds[i].Key == key {
+			h.plds[i].Responses++
+			return
+		}
+		if h.plds[i].Responses < h.plds[least].Responses {
+			least = i
+		}
+	}
+	if len(h.plds) < mostHeavy {
+		h.plds = append(h.plds, HeavyPLD{Key: key, Host: string(host), Responses: 1})
+		return
+	}
+	n := h.plds[least].Responses
+	h.plds[least] = HeavyPLD{Key: key, Host: string(host), Responses: n + 1, over: n}
 }
+
+// CountHeavy makes the sketches find the PLDs with the most responses. It is called before any other method.
+func (s *Sketches) CountHeavy() { s.heavy.on = true }
 
 // HeavyPLDs lists the PLDs with more than 1/32 of the responses of this run, those with the most first.
 func (s *Sketches) HeavyPLDs() (list []HeavyPLD) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.heavy.of {
-		least := *p
-		if least.Responses -= p.over; 32*least.Responses > s.heavy.total {
+	for _, least := range s.heavy.plds {
+		if least.Responses -= least.over; 32*least.Responses > s.heavy.total {
 			list = append(list, least)
 		}
 	}

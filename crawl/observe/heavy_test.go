@@ -11,6 +11,7 @@ import (
 // within 1/64 of all, and never too large.
 func TestHeavyPLDs(t *testing.T) {
 	s, rng := NewSketches(), rand.New(rand.NewPCG(1, 2))
+	s.CountHeavy()
 	counts := map[uint64]int64{}
 	const responses = 50_000
 	for range responses {
@@ -35,7 +36,7 @@ func TestHeavyPLDs(t *testing.T) {
 			t.Errorf("PLD %d: %d responses, it has %d", p.Key, p.Responses, counts[p.Key])
 		}
 	}
-	if n := len(s.heavy.of); n != mostHeavy {
+	if n := len(s.heavy.plds); n != mostHeavy {
 		t.Errorf("%d PLDs are counted, want %d", n, mostHeavy)
 	}
 }

@@ -37,7 +37,6 @@ const pageSketches = 24
 // NewSketches returns empty sketches.
 func NewSketches() *Sketches {
 	s := &Sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
-	s.heavy.of = map[uint64]*HeavyPLD{}
 	for i := range s.pages {
 		s.pages[i] = hyperloglog.New14()
 	}
