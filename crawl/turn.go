@@ -68,6 +68,9 @@ func (t *turner) serve(ctx context.Context, c *crawler, res *Result, err error) 
 	}
 	turn := c.node.Turn()
 	t.adopt = nil
+	if turn.Give && t.opt.Network.CloseIdle != nil {
+		t.opt.Network.CloseIdle()
+	}
 	recent := c.dispatcher.Recent(time.Now())
 	if of := t.opt.Cluster; len(cluster.HostsCome(of.Table, turn.Table, of.Node)) > 0 {
 		recent.Others.Add(state.SlotSet(cluster.HostsCome(of.Table, turn.Table, of.Node)))

@@ -217,6 +217,9 @@ func (p *idlePool) len() int {
 	return len(p.queue)
 }
 
+// CloseIdle closes the idle connections. Those of exchanges that end later are kept again.
+func (c *Client) CloseIdle() { c.idle.shed() }
+
 // Idle returns the current number of idle connections.
 func (c *Client) Idle() int { return c.idle.len() }
 

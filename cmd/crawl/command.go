@@ -168,6 +168,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return err
 	}
 	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
+	opt.Network.CloseIdle = network.Fetcher.CloseIdle
 	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
 		view.log.Info(
 			"crawl: addresses on the networks of this machine's interfaces are refused; --allow-net allows them",

@@ -36,7 +36,7 @@ func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 		Admission: crawl.AdmissionOptions{SeedLines: web.Seeds()},
 		Identity:  crawl.IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
 		Network: crawl.NetworkOptions{Resolver: testworld.SimResolver{Web: web}, Fetcher: client,
-			AllowedAddr: client.AllowedAddr, Ports: client.Ports(), Connections: 64, KeepAlive: 10 * time.Second},
+			CloseIdle: client.CloseIdle, AllowedAddr: client.AllowedAddr, Ports: client.Ports(), Connections: 64, KeepAlive: 10 * time.Second},
 		Limits: crawl.LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 10 << 30, Linger: 5 * time.Second,
 			MaxDepth: crawl.Unlimited},
 		Health: crawl.HealthOptions{Retries: 2},

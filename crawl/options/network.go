@@ -40,6 +40,9 @@ type Network struct {
 	// Resolver and Fetcher are required.
 	Resolver Resolver
 	Fetcher  Fetcher
+	// CloseIdle closes the idle connections of Fetcher (fetch.Client.CloseIdle). A crawl with several nodes calls it
+	// when hosts move to other nodes: a host has one connection. nil: nothing is closed.
+	CloseIdle func()
 	// FetchLimits are the limits of Fetcher. Requests for robots.txt use them too, except for the body size.
 	FetchLimits fetch.Limits
 	// SetAcceptEncoding replaces the Accept-Encoding of Fetcher's requests (fetch.Client.SetAcceptEncoding). If
