@@ -42,13 +42,17 @@ func (c *testCluster) largestPLDs() []string {
 	return plds
 }
 
+// slotOf returns the slot of a PLD.
+func (c *testCluster) slotOf(pld string) int {
+	return weburl.Slot(weburl.NewHasher(c.options[0].Cluster.Secret).PLDKey([]byte(pld)))
+}
+
 // divide returns the table with the hosts of a PLD divided among nodes.
 func (c *testCluster) divide(t *cluster.Table, pld string, nodes ...int) *cluster.Table {
 	c.t.Helper()
-	key := weburl.NewHasher(c.options[0].Cluster.Secret).PLDKey([]byte(pld))
 	parts := cluster.EvenParts(nodes)
-	c.divided = append(c.divided, weburl.Slot(key))
-	next, err := t.Divide(pld, weburl.Slot(key), &parts)
+	c.divided = append(c.divided, c.slotOf(pld))
+	next, err := t.Divide(pld, c.slotOf(pld), &parts)
 	must(c.t, err)
 	return next
 }
@@ -126,8 +130,7 @@ func divides(c *testCluster, table *cluster.Table, rng *rand.Rand, i int) *clust
 					next[at] = uint16((from + 1 + at%(nodes-1)) % nodes)
 				}
 			}
-			slot := weburl.Slot(weburl.NewHasher(c.options[0].Cluster.Secret).PLDKey([]byte(pld)))
-			after, err := table.Divide(pld, slot, &next)
+			after, err := table.Divide(pld, c.slotOf(pld), &next)
 			must(c.t, err)
 			return after
 		}
@@ -150,10 +153,14 @@ func divides(c *testCluster, table *cluster.Table, rng *rand.Rand, i int) *clust
 	return next
 }
 
-// TestDivideCuts is TestGiveCuts with PLDs that are divided.
+// TestDivideCuts is TestGiveCuts with PLDs that are divided, also while URLs are visited again or enqueued.
 func TestDivideCuts(t *testing.T) {
 	t.Parallel()
 	giveKindCuts(t, &giveKind{web: fewPLDs, next: divides, waitNext: 20}, clusterSeeds())
+	for _, kind := range []giveKind{recrawling, enqueueing} {
+		kind.next, kind.web = divides, fewPLDs
+		giveKindCuts(t, &kind, max(1, clusterSeeds()/2))
+	}
 }
 
 // TestDivideShares: a crawl of one PLD has the speed of one node. Once its hosts are divided, three nodes are three

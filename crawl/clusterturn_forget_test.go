@@ -19,13 +19,13 @@ import (
 
 // TestForgetCuts: a node is lost for good before it has taken any link, and the others forget it. While they pass on
 // the links that wait for it, they are killed, or lose their power, and the broker fails. Nevertheless they fetch each
-// URL, and no link is dropped.
+// URL, and no link is dropped, nor a URL of a divided PLD that waits for it.
 func TestForgetCuts(t *testing.T) {
 	t.Parallel()
 	var kills int
 	var passed int64
 	for seed := *seedFlag; seed < *seedFlag+clusterSeeds(); seed++ {
-		inBubble(t, func(t *testing.T) { passed += forgetCuts(t, seed, seed%2 == 0, &kills) })
+		inBubble(t, func(t *testing.T) { passed += forgetCuts(t, seed, seed%2 == 0, seed%4 < 2, &kills) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -36,7 +36,7 @@ func TestForgetCuts(t *testing.T) {
 }
 
 // forgetCuts crawls with three nodes, and never starts one of them. It returns how many records the others pass on.
-func forgetCuts(t *testing.T, seed uint64, chaotic bool, kills *int) (passed int64) {
+func forgetCuts(t *testing.T, seed uint64, chaotic, divided bool, kills *int) (passed int64) {
 	web := cutWeb(t, seed, func(o *simweb.Options) { o.Pages = 300 })
 	faults := mem.Faults{Delay: 100 * time.Millisecond}
 	if chaotic {
@@ -52,6 +52,14 @@ func forgetCuts(t *testing.T, seed uint64, chaotic bool, kills *int) (passed int
 	c.options = c.options[:2]
 	ctx, stop := context.WithCancel(t.Context())
 	before := c.options[0].Cluster.Table
+	if divided {
+		for _, pld := range c.largestPLDs()[:4] {
+			if owner := before.OwnerOf(c.slotOf(pld)); owner != 2 {
+				before = c.divide(before, pld, owner, 2)
+			}
+		}
+		c.setTable(before)
+	}
 	next, err := before.Depart(2)
 	must(t, err)
 	var ended sync.WaitGroup

@@ -81,8 +81,12 @@ func (t *tables) restore(m *state.Manifest) error {
 // saveTo puts the tables into a manifest, with the slots that moved here at its moment.
 func (t *tables) saveTo(m *state.Manifest, a arrival) error {
 	var err error
-	if t.opt.Change != nil {
-		if m.Table, err = t.opt.Change.Encode(); err != nil {
+	change := t.opt.Change
+	if change == nil && t.opt.Table.Divided() { // a new crawl with the file of another one; an audit needs the table
+		change = cluster.NewTableChange(cluster.ChangeGrow, nil, t.opt.Table, t.opt.Node, "file")
+	}
+	if change != nil {
+		if m.Table, err = change.Encode(); err != nil {
 			return err
 		}
 	}

@@ -36,14 +36,12 @@ func (m *mover) readOrders(n *node) error {
 	n.orders.leaving, n.orders.hosts = map[uint64]*state.Order{}, map[uint64]*state.Order{}
 	return state.EachOrder(data, func(o *state.Order) error {
 		switch to := m.owner(o.Key); {
-		case o.Done && to != n && !to.gets: // of a host that it visits
-			n.orders.add(o)
-		case o.Done:
-			to.orders.add(o)
-		case to == n && !m.dividesSlot(o.Key):
-			n.orders.add(o)
-		case to == n || !to.gets:
+		case m.dividesSlot(o.Key) && !o.Done: // its record says to which host it belongs
 			n.orders.hosts[o.Key] = o
+		case o.Done && (n.visitSlots.HasKey(o.Key) || to != n && !to.gets):
+			n.orders.add(o)
+		case o.Done || to == n:
+			to.orders.add(o)
 		default:
 			n.orders.leaving[o.Key] = o
 		}
