@@ -14,6 +14,7 @@ import (
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
+	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 
@@ -109,11 +110,44 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// checkDivided checks that each node has visited hosts of the divided PLDs.
+// checkDivided checks that each node has fetched URLs of the PLD with the most hosts, and that explain says of no URL of
+// a divided PLD that two nodes have it, or none could.
 func (c *testCluster) checkDivided(table *cluster.Table) {
 	c.t.Helper()
+	asked := map[string][]string{} // by PLD
+	for url := range c.web.Expected("drumbeat").FetchedURLs() {
+		pld := weburl.NewSuffixes(false).PLD(string(weburl.Split([]byte(url)).Host))
+		asked[pld] = append(asked[pld], url)
+	}
 	for _, d := range table.Divisions() {
-		c.t.Logf("%s of slot %d: owner %d, nodes %v", d.PLD, d.Slot, table.OwnerOf(d.Slot), d.Parts.Nodes())
+		fetched, by := make([]int, len(c.options)), map[string]int{}
+		for node := range c.options {
+			o := &c.options[node]
+			e, err := explain.NewExplainer(explain.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
+			must(c.t, err)
+			reports, err := e.URLs(asked[d.PLD])
+			must(c.t, err)
+			for _, rep := range reports {
+				switch rep.Place {
+				case state.PlaceFetched.String():
+					fetched[node]++
+					by[rep.URL]++
+				case explain.PlaceOtherNode, explain.PlaceEnded: // ended elsewhere before its slot moved
+				default:
+					c.t.Errorf("node %d says of %s: %s", node, rep.URL, rep.Place)
+				}
+			}
+		}
+		c.t.Logf("%s of slot %d: owner %d, nodes %v have fetched %v of %d", d.PLD, d.Slot, table.OwnerOf(d.Slot),
+			d.Parts.Nodes(), fetched, len(asked[d.PLD]))
+		if d.PLD == c.largestPLDs()[0] && slices.Min(fetched) == 0 {
+			c.t.Errorf("a node has fetched nothing of %s", d.PLD)
+		}
+		for url, n := range by {
+			if n > 1 {
+				c.t.Errorf("%d nodes say that they have fetched %s", n, url)
+			}
+		}
 	}
 }
 

@@ -276,7 +276,9 @@ type URLReport struct {
 
 	key    uint64
 	parent uint64
-	lane   int // of a URL in QF
+	// elsewhere is the other node of a divided PLD that may have the URL: its owner, or the visitor of the host.
+	elsewhere *int
+	lane      int // of a URL in QF
 }
 
 // RobotsReport is the answer of "explain robots".

@@ -15,8 +15,15 @@ type OutboxReport struct {
 	Message uint64 `json:"message"` // its number
 }
 
-// readOwners reads the file of the cluster in its present state. Without it the owners of URLs are unknown.
+// readOwners reads the table of the manifest, if it has changed while the crawl ran, or else the file of the cluster in
+// its present state. Without them the owners of URLs are unknown.
 func (v *view) readOwners(run *state.LastRun) error {
+	if len(v.m.Table) > 0 {
+		if _, t, err := cluster.DecodeTableChange(v.m.Table); err == nil && t.Sum() == v.m.Frozen.Table {
+			v.owners = t
+			return nil
+		}
+	}
 	if v.m.Frozen.Nodes == 0 || run.ClusterFile == "" {
 		return nil
 	}
@@ -45,13 +52,31 @@ func (v *view) findOwners(reports []*URLReport) {
 	if v.owners == nil {
 		return
 	}
+	var others []*URLReport
+	for _, rep := range reports {
+		owner := v.owners.Owner(v.r.Hasher.PLDKey([]byte(rep.PLD)))
+		visitor := v.owners.Visitor(v.r.Hasher, v.r.Suffixes, []byte(rep.Host))
+		switch self := v.m.Frozen.Node; {
+		case rep.Place == placeUnseen && visitor == self && owner != self: // of a divided PLD
+			rep.Place, rep.elsewhere = "", &owner
+		case rep.Place == placeUnseen && visitor != self:
+			rep.Place, rep.Node = PlaceOtherNode, &visitor
+			others = append(others, rep)
+		case rep.Seen && visitor != self:
+			rep.elsewhere = &visitor
+		}
+	}
+	v.searchOutboxes(others)
+}
+
+// searchOutboxes searches the outboxes for links to URLs of other nodes.
+func (v *view) searchOutboxes(reports []*URLReport) {
 	want := map[int]map[string]*URLReport{} // by node and URL
 	for _, rep := range reports {
-		owner := v.owners.Visitor(v.r.Hasher, v.r.Suffixes, weburl.Split([]byte(rep.URL)).Host)
-		if rep.Place != placeUnseen || owner == v.m.Frozen.Node {
-			continue
+		owner := *rep.Node
+		if !rep.Seen { // a link goes to the owner, a URL that is new to the visitor
+			owner = v.owners.Owner(v.r.Hasher.PLDKey([]byte(rep.PLD)))
 		}
-		rep.Place, rep.Node = PlaceOtherNode, &owner
 		if st := v.outbox(owner); st != nil && st.Abandoned {
 			rep.GivenUp = true
 			continue
@@ -93,6 +118,15 @@ func (v *view) findOwners(reports []*URLReport) {
 func (v *view) whyOther(rep *URLReport) []string {
 	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node",
 		rep.PLD, *rep.Node)}
+	switch {
+	case rep.elsewhere != nil && rep.Seen:
+		why[0] = fmt.Sprintf("the hosts of %s are divided among nodes, and node %d fetches the URLs of %s: ask the "+
+			"directories of that node", rep.PLD, *rep.Node, rep.Host)
+	case rep.elsewhere != nil:
+		return []string{fmt.Sprintf("the hosts of %s are divided among nodes. This one fetches the URLs of %s, and "+
+			"has not been sent this one by node %d, which finds the new URLs: ask the directories of that node",
+			rep.PLD, rep.Host, *rep.Node)}
+	}
 	switch o := rep.Outbox; {
 	case rep.GivenUp:
 		return append(why, fmt.Sprintf("node %d was abandoned (--give-up-node): links to it are dropped", *rep.Node))

@@ -72,10 +72,14 @@ func (v *view) explainURLs(all []*URLReport) error {
 		}
 		if rep.Seen {
 			rep.Place = "" // to be found
-			seen = append(seen, rep)
 		}
 	}
 	v.findOwners(reports)
+	for _, rep := range reports {
+		if rep.Place == "" {
+			seen = append(seen, rep)
+		}
+	}
 	f := v.newFinder(seen)
 	if v.opt.Fast {
 		f = nil
@@ -137,13 +141,19 @@ func (v *view) findAll(f *finder, reports []*URLReport, origins map[string]*Orig
 	if err := v.findErased(f, damaged); err != nil {
 		return err
 	}
+	var others []*URLReport
 	for _, list := range f.want { // not found
 		for _, rep := range list {
-			if rep.Place = PlaceEnded; len(v.hurt) > 0 {
+			switch rep.Place = PlaceEnded; {
+			case len(v.hurt) > 0:
 				rep.Place, rep.Damage = PlaceUnknown, v.hurt
+			case rep.elsewhere != nil && !rep.Erased:
+				rep.Place, rep.Node = PlaceOtherNode, rep.elsewhere
+				others = append(others, rep)
 			}
 		}
 	}
+	v.searchOutboxes(others)
 	if err := v.findDropped(reports, damaged); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // conclude fills Why from the other fields.
 func (v *view) conclude(rep *URLReport) {
-	if rep.Seen && rep.Place == "" {
+	if rep.Place == "" {
 		rep.Place = PlaceNotScanned
 	}
 	why := v.whyPlace(rep)
