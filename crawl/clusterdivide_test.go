@@ -110,8 +110,8 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// checkDivided checks that each node has fetched URLs of the PLD with the most hosts, and that explain says of no URL of
-// a divided PLD that two nodes have it, or none could.
+// checkDivided checks that each node has fetched URLs of the PLD with the most hosts, and that explain says of no URL
+// of a divided PLD that two nodes have it, or none could.
 func (c *testCluster) checkDivided(table *cluster.Table) {
 	c.t.Helper()
 	asked := map[string][]string{} // by PLD
