@@ -110,6 +110,13 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 		}
 	}
 	several := ordered || x.Manifest.Accounts.Counters[state.CountScheduled] > 0
+	if x.handedAgain && !several && !seen && x.Elsewhere(key) && x.visits.HasKey(key) {
+		x.addEach(key, live, max(stored, logged), refused)
+		if x.Visit != nil {
+			return x.Visit(key, entries, seen)
+		}
+		return nil
+	}
 	if x.orders[key] && live > 0 && x.Visit == nil {
 		live--
 		at := slices.IndexFunc(entries, func(e TaggedKey) bool { return e.Tag < uint8(state.NumPlaces) })
@@ -157,6 +164,19 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 		return x.Visit(key, entries, seen)
 	}
 	return nil
+}
+
+// addEach adds a URL of a divided PLD whose owner may have sent it here more than once: each record of it counts.
+func (x *Scanner) addEach(key uint64, live, fetched, refused int) {
+	for range fetched {
+		x.Fetched.Add(key)
+	}
+	for range refused {
+		x.Refused.Add(key)
+	}
+	for range live + fetched + refused {
+		x.Away.Add(key)
+	}
 }
 
 // leaves reports whether a URL waits in BEAST for its way to another node, which has its key.
