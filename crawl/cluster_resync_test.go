@@ -238,8 +238,8 @@ func (c *testCluster) refuseResync(back int) {
 	})
 }
 
-// checkResynced checks the end of a crawl after a resync. URLs that node back has found or fetched were fetched at most so
-// many times, others once; 0: any URL may have been fetched again. It returns how many URLs were fetched again,
+// checkResynced checks the end of a crawl after a resync. URLs that node back has found or fetched were fetched at most
+// so many times, others once; 0: any URL may have been fetched again. It returns how many URLs were fetched again,
 // and how many were not found again.
 func (c *testCluster) checkResynced(back, times int, lost cluster.Totals) (again, missing int64) {
 	c.t.Helper()

@@ -112,10 +112,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 	several := ordered || x.Manifest.Accounts.Counters[state.CountScheduled] > 0
 	if x.handedAgain && !several && !seen && x.Elsewhere(key) && x.visits.HasKey(key) {
 		x.addEach(key, live, max(stored, logged), refused)
-		if x.Visit != nil {
-			return x.Visit(key, entries, seen)
-		}
-		return nil
+		return x.visit(key, entries, seen)
 	}
 	if x.orders[key] && live > 0 && x.Visit == nil {
 		live--
@@ -160,10 +157,15 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 		x.Report.Output.Disagree++
 		x.example("the crawl log and the WARC files disagree", key, entries)
 	}
-	if x.Visit != nil {
-		return x.Visit(key, entries, seen)
+	return x.visit(key, entries, seen)
+}
+
+// visit calls Visit, if it is set.
+func (x *Scanner) visit(key uint64, entries []TaggedKey, seen bool) error {
+	if x.Visit == nil {
+		return nil
 	}
-	return nil
+	return x.Visit(key, entries, seen)
 }
 
 // addEach adds a URL of a divided PLD whose owner may have sent it here more than once: each record of it counts.
