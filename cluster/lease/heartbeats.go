@@ -357,6 +357,7 @@ func (b *heartbeats) restart() {
 func (b *heartbeats) hear() {
 	b.heard.Store(true)
 	b.ever.Store(true)
+	b.l.heard()
 	if b.l.o.Opened != nil {
 		b.l.o.Opened()
 	}

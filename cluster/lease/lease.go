@@ -131,6 +131,7 @@ type entry struct {
 	stepped     time.Duration // when the last one ended
 	index       int           // in the queue; -1: a step runs
 	poked       bool          // another step is due at once
+	unheard     bool          // the last step waits until the others have read this node's heartbeats
 	claim       bool          // made by another node's request: this node may have the lease without wanting it
 	reclaim     bool          // claim the lease again: the broker may have lost it
 	exists      bool          // the lease had another holder, or a value, at the last check: of the steps
@@ -368,6 +369,23 @@ func (l *Leases) poke(e *entry) {
 	}
 	e.due = min(e.due, e.stepped+begun) // bounds the rate of nodes that hand a network back and forth
 	heap.Fix(&l.queue, e.index)
+	l.wakeUp()
+}
+
+// heard makes the steps due that wait until the others have read this node's heartbeats.
+func (l *Leases) heard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		switch {
+		case !e.unheard:
+		case e.index < 0:
+			e.poked = true
+		default:
+			e.due = l.now()
+		}
+	}
+	heap.Init(&l.queue)
 	l.wakeUp()
 }
 

@@ -16,9 +16,9 @@ import (
 func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done bool) {
 	l.mu.Lock()
 	g, holder, queued := e.given, e.holder, e.queuedUntil-l.now()
-	e.given = nil
-	l.mu.Unlock()
 	heard := l.heartbeats.heard.Load()
+	e.given, e.unheard = nil, !heard
+	l.mu.Unlock()
 	if g != nil && heard {
 		g.value.At = time.Now().UnixMilli()
 		l.got(e, g.rev, g.value, g.value.Line)
@@ -29,7 +29,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	}
 	switch {
 	case !heard:
-		return l.short(recheckAfter), false // another node would take it again
+		return l.short(recheckAfter), false // another node would take it again; hear makes the step due
 	case queued > 0:
 		return queued, false
 	case holder != nobody && !l.heartbeats.late(holder):
