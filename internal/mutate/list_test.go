@@ -234,8 +234,6 @@ var mutants = []mutant{
 			"			} else if sent {\n				_ = sent\n"}}},
 	{name: "requests-of-hosts-that-left", file: "state/move/urls.go", pkg: "./crawl", test: "TestDivideCuts",
 		edits: []edit{{" && (!moves.HasKey(key) || n.keptJobs[key])", " && (true || moves.HasKey(key))"}}},
-	{name: "hosts-not-sifted", file: "crawl/node/leaving.go", pkg: "./crawl", test: "TestDivide", edits: []edit{
-		{"	case !divided && !l.slots.Slots.HasKey(key) ||", "	case !l.slots.Slots.HasKey(key) ||"}}},
 	{name: "whole-budget-at-each-visitor", file: "star/star.go", pkg: "./star", test: "TestShare$", edits: []edit{
 		{"	return nominal, shareOf(pages, s.share(key))\n", "	return nominal, pages\n"}}},
 	{name: "pld-pace-at-each-visitor", file: "polite/delay.go", pkg: "./polite", test: "TestPLDShare", edits: []edit{
