@@ -5,12 +5,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/cluster"
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
+	"drumbeat/fetch"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -235,6 +238,73 @@ func TestDivideShares(t *testing.T) {
 		t.Logf("requests/s before and after: %.2f, %.2f", rates[0], rates[1])
 		if rates[1] < 2.5*rates[0] {
 			t.Error("want three times as many")
+		}
+	})
+}
+
+// seenFetcher notes the last request for each host of a node.
+type seenFetcher struct {
+	options.Fetcher
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (f *seenFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	f.mu.Lock()
+	f.last[req.Host] = time.Now()
+	f.mu.Unlock()
+	return f.Fetcher.Do(ctx, req, resp)
+}
+
+// TestUndivide: the visitor of hosts gives them back to the owner of their PLD, also those whose URLs wait in BEAST. It
+// fetches none of them afterwards.
+func TestUndivide(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { fewPLDs(o); o.Pages, o.Seed = 1500, 3 })
+		var seen []*seenFetcher
+		c := newCluster(t, web, 2, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
+			o.Order.StockTarget = 20
+			f := &seenFetcher{Fetcher: o.Network.Fetcher, last: map[string]time.Time{}}
+			seen, o.Network.Fetcher = append(seen, f), f
+		})
+		defer c.close()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour)
+		defer cancel()
+		table, pld := c.options[0].Cluster.Table, c.largestPLDs()[0]
+		owner := table.OwnerOf(c.slotOf(pld))
+		var undone time.Time
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i, nodes := range [][]int{{0, 1}, {owner}} {
+				if !c.fetchedAll(ctx, int64(50+400*i)) {
+					t.Error("too few pages")
+				}
+				before := table
+				table = c.divide(before, pld, nodes...)
+				c.change(ctx, cluster.ChangeGive, before, table, 0)
+				if !c.settled(ctx, table.Moves()) {
+					t.Error("the nodes have not taken the table")
+				}
+			}
+			undone = time.Now()
+		}()
+		results := c.run(t.Context())
+		<-done
+		c.setTable(table)
+		c.check(results)
+		hosts := 0
+		for host, at := range seen[1-owner].last {
+			if !strings.HasSuffix(host, "."+pld) {
+				continue
+			}
+			if hosts++; at.After(undone) {
+				t.Errorf("%s was visited %v after it was given back", host, at.Sub(undone))
+			}
+		}
+		if hosts == 0 {
+			t.Error("the node has visited no host of the PLD")
 		}
 	})
 }

@@ -17,8 +17,8 @@ type Slots [weburl.Slots / 8]byte
 // Leaving are slots that other nodes own by the table of this one. Some of their URLs are still in its queues of BEAST:
 // the change of the table is not over.
 type Leaving struct {
-	Change    int           `json:"change"` // number of the change
-	Slots     Slots         `json:"slots"`
+	Change    int           `json:"change"`     // number of the change
+	Slots     Slots         `json:"slots"`      // also those of PLDs with hosts that other nodes visit
 	SeedsDone bool          `json:"seeds_done"` // this node had read all seeds when the slots left
 	To        []LeavingPart `json:"to"`         // by node
 }

@@ -58,7 +58,10 @@ func (l *leaving) leave(tx *account.Tx, data []byte, from state.Place) (ok bool,
 	if l.slots == nil {
 		return false, nil
 	}
-	owner, divided := l.visitor(rec.URL)
+	owner, divided := l.opt.Table.OwnerOf(weburl.SlotOf(key)), false
+	if l.opt.Table.Divided() {
+		owner, divided = l.visitor(rec.URL)
+	}
 	switch {
 	case !divided && !l.slots.Slots.HasKey(key) || owner == l.opt.Node:
 		return false, nil

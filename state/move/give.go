@@ -319,6 +319,7 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 // end ends what each taker gets now.
 func (g *giver) end(n *node) error {
 	leaving := n.shadow.Next.Leaving
+	leaving.Slots = state.SlotSet(cluster.HostsCome(g.give.Before, g.next.Table, -1))
 	for slot := range cluster.Slots {
 		if g.give.Before.OwnerOf(slot) != g.next.Table.OwnerOf(slot) {
 			leaving.Slots.Set(slot)
@@ -348,7 +349,7 @@ func (g *giver) end(n *node) error {
 func (g *giver) report() *GiveReport {
 	rep := &GiveReport{Given: g.sums}
 	for slot := range cluster.Slots {
-		if g.n.shadow.Next.Leaving.Slots.Has(slot) {
+		if g.give.Before.OwnerOf(slot) != g.next.Table.OwnerOf(slot) {
 			rep.Slots++
 		}
 	}
