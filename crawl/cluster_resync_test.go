@@ -259,12 +259,12 @@ func (c *testCluster) checkResynced(back, times int, lost cluster.Totals) (again
 	snap := c.web.Log().Snapshot()
 	for url, n := range snap.Fetches {
 		fetched, _, _ := want.Has(url)
-		host := string(weburl.Split([]byte(url)).Host)
-		owner := plds[host]
+		host := weburl.Split([]byte(url)).Host
+		owner := plds[string(host)]
 		switch {
 		case !fetched:
 			c.t.Errorf("fetched, but must not be: %s", url)
-		case times > 0 && (n > times || n > 1 && owner != back && !divided[host]):
+		case times > 0 && (n > times || n > 1 && owner != back && !divided[string(host)]):
 			c.t.Errorf("fetched %d times, by node %d: %s", n, owner, url)
 		case n > 1:
 			again++
