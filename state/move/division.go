@@ -94,8 +94,7 @@ func (g *giver) giveHosts(store int, key drum.Key, value []byte) error {
 		return to.remote.entry(store, key, value)
 	case storeRobots: // a key does not say whether the origin is of the PLD: some are for nothing
 		for _, to := range g.to {
-			if to.visitSlots.HasKey(uint64(key)) && !to.ownsKey(uint64(key)) && g.give.Before.OwnerOf(
-				weburl.SlotOf(uint64(key))) == g.n.number {
+			if to.hostsCome.HasKey(uint64(key)) && !to.ownsKey(uint64(key)) {
 				if err := to.remote.entry(store, key, value); err != nil {
 					return err
 				}
@@ -107,7 +106,7 @@ func (g *giver) giveHosts(store int, key drum.Key, value []byte) error {
 			return err
 		}
 		for _, to := range g.to {
-			if to.visits[e.To] && !to.owns.HasPLD(e.To) {
+			if to.hostsCome.HasPLD(e.To) && to.visits[e.To] && !to.owns.HasPLD(e.To) {
 				if err := to.remote.edge(key, value); err != nil {
 					return err
 				}

@@ -164,6 +164,7 @@ func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
 	for number := range opt.Next.Nodes() {
 		n := &node{number: number, counted: none, loads: map[int]bool{}, owns: state.SlotsOf(part, number)}
 		n.setVisits(r.Hasher, part)
+		n.hostsCome = state.SlotSet(cluster.HostsCome(opt.Before, part, number))
 		if number == self {
 			n.saved, n.m, n.gives, n.counted = r, man, true, new(cluster.Loads)
 			g.n = n

@@ -23,6 +23,7 @@ type node struct {
 	// visits has the keys of divided PLDs with hosts that the node visits by the next table, visitSlots their slots.
 	visits     map[uint64]bool
 	visitSlots state.Slots
+	hostsCome  state.Slots     // those of PLDs with hosts that the node gets now
 	keptJobs   map[uint64]bool // origins of slots with hosts that move: those with a request for robots.txt that stays
 	gives      bool
 	gets       bool

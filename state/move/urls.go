@@ -179,7 +179,7 @@ func (m *mover) edge(n *node, t drum.Tuple) error {
 		return err
 	}
 	for _, to := range m.nodes {
-		if to.gets && to.remote != nil && to.visits[e.To] && !to.owns.HasPLD(e.To) {
+		if to.hostsCome.HasPLD(e.To) && to.remote != nil && to.visits[e.To] && !to.owns.HasPLD(e.To) {
 			if err := to.add(storeEdges, t); err != nil {
 				return err
 			}
