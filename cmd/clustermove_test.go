@@ -107,8 +107,8 @@ func TestClusterMove(t *testing.T) {
 	}
 	run(250)
 	audit("before")
-	out, _ := wantExit(t, term.ExitDone, "", "cluster", "move", "--slots", largestHalf(t, file, web), "--from", "0", "--to",
-		"1", file, dirs[0], dirs[1])
+	out, _ := wantExit(t, term.ExitDone, "", "cluster", "move", "--slots", largestHalf(t, file, web), "--from", "0",
+		"--to", "1", file, dirs[0], dirs[1])
 	if !strings.Contains(out, "that were done on other nodes moved here") || !strings.Contains(out, "next: copy") {
 		t.Errorf("move: %s", out)
 	}
