@@ -120,7 +120,7 @@ func TestClusterMove(t *testing.T) {
 	checkOnce(t, web)
 }
 
-// largestHalf returns the half of the slots that has the PLD of node 0 with the most pages: it has fetched some of them.
+// largestHalf returns the half of the slots with the largest PLD of node 0, which has fetched some of its pages.
 func largestHalf(t *testing.T, file string, web *simweb.Web) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
