@@ -244,6 +244,7 @@ func TestWatchEraseRunning(t *testing.T) {
 		for len(w.Pages("x.test")) < 10 {
 			time.Sleep(time.Second)
 		}
+		time.Sleep(opt.Politeness.HostDelay / 2) // no request to the host is under way
 		_, err := control.Erase(t.Context(), &erase.Ask{Who: "eve", Reason: "a test",
 			Source: erase.Source{Hosts: []string{"x.test"}, URLs: []string{"http://w.test/q2", "http://w.test/q39"}}})
 		must(t, err)
