@@ -197,9 +197,10 @@ func (d *divided) count(t *Table, loads []Load, nodes int) {
 		d.measure = []Measure{MeasureSlots}
 	}
 	for node := range len(loads) - Slots {
-		for k, n := range counts(&loads[Slots+node]) {
-			if d.member[node] && total[k] > 0 {
-				d.load[node][k] += float64(n) / total[k]
+		n := counts(&loads[Slots+node])
+		for _, k := range d.measure {
+			if k != MeasureSlots && d.member[node] {
+				d.load[node][k.at()] += float64(n[k]) / total[k]
 			}
 		}
 	}

@@ -361,6 +361,22 @@ func TestLargeSlots(t *testing.T) {
 	}
 }
 
+// TestFewLoadsOfHosts: while there is nothing to measure, the plan divides slots, whatever the visitors of divided
+// PLDs have.
+func TestFewLoadsOfHosts(t *testing.T) {
+	table, err := NewTable(equal(4))
+	must(t, err)
+	loads := make([]Load, Slots+4)
+	loads[Slots+1].Pages = 50
+	p, err := Balance(table, loads, equal(4), nil)
+	must(t, err)
+	for node, f := range p.Before {
+		if len(p.Moves) > 0 || f.Slots != 1 || f.Pages != 0 {
+			t.Errorf("node %d: %+v, %d moves", node, f, len(p.Moves))
+		}
+	}
+}
+
 // TestWeightedParts: parts are those of the weights, to within one part.
 func TestWeightedParts(t *testing.T) {
 	p := WeightedParts([]float64{2, 1, 0, 1}, []int{0, 1, 2, 3})

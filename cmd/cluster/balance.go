@@ -225,12 +225,14 @@ func (r *balanceReport) print(out io.Writer) error {
 			100*float64(m.Known)/float64(max(1, known)), slotList(m.Slots))
 	}
 	r.printAbove(&b)
+	named := 0
 	for _, l := range r.Large {
 		if l.PLD != "" {
+			named++
 			fmt.Fprintf(&b, "Most of slot %d is %s: --apply divides its hosts among the nodes.\n", l.Slot, l.PLD)
 		}
 	}
-	if len(r.Moves)+len(r.Large) == 0 {
+	if len(r.Moves)+named == 0 {
 		b.WriteString("No move is proposed.\n")
 	} else {
 		b.WriteString("This is a proposal: nothing has moved. --apply carries it out.\n")

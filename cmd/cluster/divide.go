@@ -42,8 +42,12 @@ func (d *divideCmd) Run(a *term.App) error {
 		if node := c.earlier(ctx, c.table, cluster.DividedVersion); node >= 0 {
 			return fmt.Errorf("node %d runs a version from before divided PLDs: upgrade it first", node)
 		}
-		slot := weburl.Slot(weburl.NewHasher(c.f.Secret).PLDKey([]byte(pld)))
-		nodes := d.Nodes
+		slot, nodes := c.slotOf(pld), d.Nodes
+		for _, node := range nodes {
+			if err := c.check(node); err != nil {
+				return err
+			}
+		}
 		switch {
 		case d.Undo:
 			nodes = []int{c.table.OwnerOf(slot)}
@@ -60,6 +64,11 @@ func (d *divideCmd) Run(a *term.App) error {
 			"%s. Copy %s to all nodes.\n", pld, slot, c.table.OwnerOf(slot), nodeList(nodes), d.File)
 		return nil
 	})
+}
+
+// slotOf returns the slot of a PLD.
+func (c *changer) slotOf(pld string) int {
+	return weburl.Slot(weburl.NewHasher(c.f.Secret).PLDKey([]byte(pld)))
 }
 
 // pldOf returns the PLD that a user has named.
@@ -111,7 +120,7 @@ func (c *changer) toDivide(ctx context.Context, p *cluster.Plan) (list []cluster
 		return nil
 	}
 	for _, l := range p.Large {
-		if l.PLD != "" && c.table.PartsOf([]byte(l.PLD)) == nil &&
+		if l.PLD != "" && c.slotOf(l.PLD) == l.Slot && c.table.PartsOf([]byte(l.PLD)) == nil &&
 			len(c.table.Divisions())+len(list) < cluster.MaxDivided {
 			list = append(list, l)
 		}
