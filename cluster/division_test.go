@@ -145,26 +145,7 @@ func TestCheckedRecords(t *testing.T) {
 	must(t, b.AddChecked(keyOf("b"), []byte("b")))
 	must(t, b.Flush())
 	b.save(true)
-	var got received
-	for _, version := range []int{FirstVersion, DividedVersion} {
-		msg, _, ok, err := b.Next()
-		if must(t, err); !ok {
-			t.Fatal("no message")
-		}
-		h, err := ReadHeader(msg)
-		if must(t, err); h.Version != version {
-			t.Errorf("version %d, want %d", h.Version, version)
-		}
-		if version == DividedVersion {
-			err := (&Decoder{Reads: DividedVersion - 1}).Records(msg, &h, &received{})
-			if !errors.Is(err, ErrMessage) || !errors.Is(err, ErrVersion) {
-				t.Errorf("an older program: %v", err)
-			}
-		}
-		must(t, new(Decoder).Records(msg, &h, &got))
-		must(t, b.Published())
-	}
-	if b.Figures().Added.Links.N != 2 {
-		t.Errorf("%d links, want 2", b.Figures().Added.Links.N)
+	if got, totals := b.takeBoth(DividedVersion); len(got.links) != 2 || totals.Links.N != 2 {
+		t.Errorf("%q, %d in the totals, want 2", got.links, totals.Links.N)
 	}
 }

@@ -27,27 +27,7 @@ func TestWalker(t *testing.T) {
 	must(t, b.AddWalker(&Walker{})) // it jumps
 	must(t, b.Flush())
 	b.save(true)
-	var got received
-	var totals Totals
-	for _, version := range []int{FirstVersion, WalkerVersion} {
-		msg, _, ok, err := b.Next()
-		if must(t, err); !ok {
-			t.Fatal("no message")
-		}
-		h, err := ReadHeader(msg)
-		if must(t, err); h.Version != version {
-			t.Errorf("version %d, want %d", h.Version, version)
-		}
-		if version == WalkerVersion {
-			err := (&Decoder{Reads: WalkerVersion - 1}).Records(msg, &h, &received{})
-			if !errors.Is(err, ErrMessage) || !errors.Is(err, ErrVersion) {
-				t.Errorf("an older program: %v", err)
-			}
-		}
-		must(t, new(Decoder).Records(msg, &h, &got))
-		totals = h.After
-		must(t, b.Published())
-	}
+	got, totals := b.takeBoth(WalkerVersion)
 	want := []string{"7 300 http://b/ http://a/ 3 1 4", "0 0   0 0 0"}
 	if !slices.Equal(got.walkers, want) || len(got.links) != 1 || totals.Links.N != 3 {
 		t.Errorf("%q, %q, %d in the totals", got.links, got.walkers, totals.Links.N)
@@ -58,4 +38,30 @@ func TestWalker(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+}
+
+// takeBoth takes two messages: one of the first version, and one of a later version, which a program of the version
+// before refuses. It returns their records, and the totals with them.
+func (b *box) takeBoth(later int) (got received, totals Totals) {
+	b.t.Helper()
+	for _, version := range []int{FirstVersion, later} {
+		msg, _, ok, err := b.Next()
+		if must(b.t, err); !ok {
+			b.t.Fatal("no message")
+		}
+		h, err := ReadHeader(msg)
+		if must(b.t, err); h.Version != version {
+			b.t.Errorf("version %d, want %d", h.Version, version)
+		}
+		if version == later {
+			err := (&Decoder{Reads: later - 1}).Records(msg, &h, &received{})
+			if !errors.Is(err, ErrMessage) || !errors.Is(err, ErrVersion) {
+				b.t.Errorf("an older program: %v", err)
+			}
+		}
+		must(b.t, new(Decoder).Records(msg, &h, &got))
+		totals = h.After
+		must(b.t, b.Published())
+	}
+	return got, totals
 }
