@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,34 @@ func TestTwice(t *testing.T) {
 		twin.run, twin.items = 200, map[*polite.Item]bool{}
 		if err := twin.live(t.Context(), false); err != nil {
 			t.Errorf("after a kill: %v", err)
+		}
+	})
+}
+
+// TestHeard: a node that has wanted a network since its start claims it at the moment the others have read its
+// heartbeats, without the time of a recheck.
+func TestHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, s := mem.New(mem.Options{}), polite.New(polite.Options{Leased: true}, time.Now())
+		transport := net.Transport(0)
+		defer transport.Close()
+		opened := make(chan struct{})
+		l := New(Options{Transport: transport, Polite: s, Nodes: 2, Run: 1, TTL: time.Minute, Longest: longest,
+			New: true, Opened: sync.OnceFunc(func() { close(opened) })})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Run(ctx) }()
+		addr := netip.AddrFrom4([4]byte{10, 0, 0, 1})
+		time.Sleep(recheckAfter / 3) // the rechecks do not coincide with the heartbeats
+		s.Admit(time.Now(), &polite.Item{Host: 1, PLD: 1, Addrs: []netip.Addr{addr}})
+		<-opened
+		time.Sleep(recheckAfter / 10)
+		if is := stageOf(l, addr); is != held {
+			t.Errorf("stage %d after the others have read its heartbeats", is)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }
