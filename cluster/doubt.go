@@ -12,7 +12,7 @@ import (
 // CheckTaken returns a *SetBackError if a mark names messages of node from that this node never sent. f
 // describes node from's outbox for the node of the mark.
 func (m *Mark) CheckTaken(from int, f *OutboxFigures) error {
-	t := &m.Taken[from]
+	t := m.With(from).Taken
 	switch {
 	case t.Number > f.Durable:
 		return Unsent(from, m.Node, t.Number, f.Durable)
@@ -30,9 +30,9 @@ func within(t, o *Totals) bool { return t.Links.N <= o.Links.N && t.Edges.N <= o
 // ErrOldMark means that a node's mark is older than one read before. It comes wrapped.
 var ErrOldMark = errors.New("an older mark")
 
-// CheckSince returns ErrOldMark if a mark is older than last, an earlier mark of the same node. A broker with
-// replicas may show old marks for a moment.
-func (m *Mark) CheckSince(last *Mark) error {
+// CheckSince returns ErrOldMark if a mark that a node has read is older than last, an earlier one of the same node. A
+// broker with replicas may show old marks for a moment.
+func (m *Mark) CheckSince(last *Mark, reader int) error {
 	if last == nil || m.Incarnation != last.Incarnation || m.Moves != last.Moves {
 		return nil
 	}
@@ -45,16 +45,14 @@ func (m *Mark) CheckSince(last *Mark) error {
 	case m.Round < last.Round:
 		return old("round", m.Round, last.Round)
 	}
-	for node := range m.Taken {
-		now, was := m.Taken[node].Number, last.Taken[node].Number
-		switch {
-		case now < was:
-			return old(fmt.Sprintf("message received from node %d", node), now, was)
-		case m.Out[node] < last.Out[node]:
-			return old(fmt.Sprintf("records sent to node %d", node), m.Out[node], last.Out[node])
-		case m.Gone[node] < last.Gone[node]:
-			return old(fmt.Sprintf("message dropped for node %d", node), m.Gone[node], last.Gone[node])
-		}
+	now, was := m.With(reader), last.With(reader)
+	switch {
+	case now.Taken.Number < was.Taken.Number:
+		return old("message received from here", now.Taken.Number, was.Taken.Number)
+	case now.Out < was.Out:
+		return old("records sent here", now.Out, was.Out)
+	case now.Gone < was.Gone:
+		return old("message dropped for this node", now.Gone, was.Gone)
 	}
 	return nil
 }

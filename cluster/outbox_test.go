@@ -285,7 +285,8 @@ func TestSetBack(t *testing.T) {
 	in := Intake{Taken: make([]Taken, 2)}
 	_, err = in.Judge(&h, 7, 1)
 	wantBack(t, err, -1)
-	m := &Mark{Node: 0, Checkpoint: 4, Gone: []uint64{0, 3}}
+	m := wholeMark(0, 2)
+	m.Checkpoint, m.Gone[1] = 4, 3
 	must(t, m.CheckGone(1, 3))
 	wantBack(t, m.CheckGone(1, 2), 1)
 	must(t, m.CheckOwn(0, 4))
@@ -320,8 +321,7 @@ func FuzzMessage(f *testing.F) {
 func TestOver(t *testing.T) {
 	t.Parallel()
 	mark := func(node int, taken, out int64) *Mark {
-		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2),
-			ResendRequests: make([]uint64, 2)}
+		m := wholeMark(node, 2)
 		m.Taken[1-node].Totals.Links.N, m.Out[1-node] = taken, out
 		m.Term, m.Agreed = uint64(7+node), []uint64{7, 8}
 		return m

@@ -203,7 +203,7 @@ func (p *Publisher) gap() (found bool) {
 		if m.Incarnation > p.incarnation { // it lacks messages that it once had
 			p.incarnation, found = m.Incarnation, true
 		}
-		if want := m.ResendRequests[p.Outbox.opt.From]; want != p.resendRequests {
+		if want := m.With(p.Outbox.opt.From).Resends; want != p.resendRequests {
 			// A gap that no retry fills stops the receiver, which ends in a resend, too.
 			p.resendRequests, found = want, found || !p.excused
 		}
@@ -220,7 +220,7 @@ func (p *Publisher) drop() (dropped bool, _ error) {
 	if m == nil || m == p.doubted {
 		return false, nil
 	}
-	t := m.Taken[p.Outbox.opt.From]
+	t := m.With(p.Outbox.opt.From).Taken
 	before := p.Outbox.Figures().TakenNumber
 	if t.Number <= before {
 		return false, nil

@@ -77,7 +77,9 @@ func (r *receiver) take(t *testing.T, e *faultyEngine) *Mark {
 			r.taken = Taken{Number: h.Number, Totals: h.After}
 		}
 	}
-	return &Mark{Node: 1, Taken: []Taken{r.taken, {}}, ResendRequests: []uint64{r.want, 0}}
+	m := wholeMark(1, 2)
+	m.Taken[0], m.ResendRequests[0] = r.taken, r.want
+	return m
 }
 
 // TestPublisher: messages are in flight together, and all arrive in order, however many the transport refuses.

@@ -119,8 +119,9 @@ func TestRenumber(t *testing.T) {
 func TestOverGivenUp(t *testing.T) {
 	t.Parallel()
 	mark := func(node int) *Mark {
-		return &Mark{Node: node, Idle: true, Taken: make([]Taken, 3), Out: make([]int64, 3), Gone: make([]uint64, 3),
-			ResendRequests: make([]uint64, 3), Agreed: make([]uint64, 3)}
+		m := wholeMark(node, 3)
+		m.Agreed = make([]uint64, 3)
+		return m
 	}
 	a, b, gone := mark(0), mark(1), []bool{false, false, true}
 	a.Out[2], b.Taken[2].Totals.Links.N = 9, 7

@@ -43,7 +43,7 @@ func dropped(from, to int, taken, gone uint64) *SetBackError {
 // The sender drops messages only after the node made them durable. taken is the node's account, durable or
 // not.
 func (m *Mark) CheckGone(node int, taken uint64) error {
-	if gone := m.Gone[node]; gone > taken {
+	if gone := m.With(node).Gone; gone > taken {
 		return dropped(m.Node, node, taken, gone)
 	}
 	return nil

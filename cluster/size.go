@@ -22,7 +22,7 @@ const (
 const (
 	// BucketCrawlBytes limits the values of BucketCrawl. DefaultLeasesBytes is the default limit of the
 	// leases; LeastLeasesBytes is the least.
-	BucketCrawlBytes   = 64 << 20
+	BucketCrawlBytes   = 128 << 20
 	DefaultLeasesBytes = 512 << 20
 	LeastLeasesBytes   = 4 << 20
 	// BrokerRAM is set aside for a broker in the process of a node: 64 MiB for consumers, 64 MiB for a slow
@@ -81,7 +81,7 @@ func CodecRAM(processors int) int64 { return int64(processors+1) * codecBytes }
 // MostMarks returns the number of nodes whose marks fit into BucketCrawl, beside what else each node writes there. With
 // more, the broker refuses marks: the other nodes keep what those nodes have taken, and the crawl does not end.
 func MostMarks() (nodes int) {
-	for n := 1; int64(n)*(MarkBytes(n)+restBytes) <= BucketCrawlBytes; n++ {
+	for n := 1; int64(n)*(PairsBytes(n)+HeadBytes+restBytes) <= BucketCrawlBytes; n++ {
 		nodes = n
 	}
 	return nodes
@@ -90,5 +90,8 @@ func MostMarks() (nodes int) {
 // restBytes is what a node has in BucketCrawl beside its mark: its status, and the loads of some slots.
 const restBytes = 2 << 10
 
-// MarkBytes returns the size of a mark in a cluster of nodes that have exchanged much.
-func MarkBytes(nodes int) int64 { return 100 + 190*int64(nodes) }
+// HeadBytes bounds the head of a mark in a cluster whose nodes have exchanged much, and the entry that one of them gets.
+const HeadBytes = 600
+
+// PairsBytes bounds the entries of a mark.
+func PairsBytes(nodes int) int64 { return HeadBytes + pairBytes*int64(nodes) }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"drumbeat/bench/links"
@@ -158,31 +160,38 @@ func TestOutboxRAM(t *testing.T) {
 	}
 }
 
-// TestMarkBytes: a mark of nodes that have exchanged much has the size that plans assume.
+// TestMarkBytes: the values of marks of nodes that have exchanged much have the sizes that plans assume, and those of
+// the most nodes fit into the bucket.
 func TestMarkBytes(t *testing.T) {
-	big := Totals{Links: weburl.Sum{Hi: math.MaxUint64 / 3, Lo: math.MaxUint64 / 5, N: 1e9},
-		Edges: weburl.Sum{Hi: math.MaxUint64 / 7, Lo: math.MaxUint64 / 9, N: 1e9}}
+	r := rand.New(rand.NewPCG(1, 1))
+	sum := func() weburl.Sum { return weburl.Sum{Hi: r.Uint64(), Lo: r.Uint64(), N: 1e9 + r.Int64N(1e8)} }
 	for _, nodes := range []int{1, 4, 64, 1000, MaxNodes} {
-		m := Mark{Checkpoint: 100_000, Table: math.MaxUint64, Taken: make([]Taken, nodes), Out: make([]int64, nodes),
-			Gone: make([]uint64, nodes), ResendRequests: make([]uint64, nodes)}
+		m := wholeMark(0, nodes)
+		m.Checkpoint, m.Table, m.Term, m.AgreedTo = 100_000, math.MaxUint64, r.Uint64(), r.Uint64()
 		for i := range nodes {
-			m.Taken[i], m.Out[i], m.ResendRequests[i] = Taken{Number: 1e6, Totals: big}, 2e9, 3
+			m.Taken[i] = Taken{Number: 1e6 + r.Uint64N(1e5), Totals: Totals{Links: sum(), Edges: sum()}}
+			m.Out[i], m.ResendRequests[i], m.Gone[i] = m.Taken[i].Totals.Records()+r.Int64N(1e8), 3, 1e6+r.Uint64N(1e5)
 		}
-		data, err := m.Encode()
-		if nodes == MaxNodes {
-			if err != nil {
-				t.Logf("%d nodes: %v", nodes, err)
-			} else {
-				t.Logf("%d nodes: %d bytes", nodes, len(data))
-			}
-			continue
-		}
+		head, err := m.Head().Encode()
 		must(t, err)
-		want := MarkBytes(nodes)
-		t.Logf("%d nodes: %d bytes, planned %d", nodes, len(data), want)
-		if got := int64(len(data)); got < want*8/10 || got > want*12/10 {
-			t.Errorf("%d nodes: a mark takes %d bytes, planned %d", nodes, got, want)
+		pairs, err := m.EncodePairs()
+		must(t, err)
+		t.Logf("%d nodes: head %d bytes, planned %d; pairs %d, planned %d", nodes, len(head), HeadBytes, len(pairs),
+			PairsBytes(nodes))
+		if got, want := int64(len(pairs)), PairsBytes(nodes); got > want || nodes > 4 && got < want*9/10 {
+			t.Errorf("%d nodes: the entries take %d bytes, planned %d", nodes, got, want)
 		}
+		if len(head) > HeadBytes {
+			t.Errorf("%d nodes: the head takes %d bytes, planned %d", nodes, len(head), HeadBytes)
+		}
+		back, err := DecodePairs(0, pairs, nodes)
+		must(t, err)
+		if !slices.Equal(back.Taken, m.Taken) || !slices.Equal(back.Gone, m.Gone) {
+			t.Errorf("%d nodes: other entries", nodes)
+		}
+	}
+	if n := MostMarks(); int64(n)*(PairsBytes(n)+HeadBytes+restBytes) > BucketCrawlBytes || n < 1000 {
+		t.Errorf("the broker has room for the marks of %d nodes", n)
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	FirstVersion = 2
 	// Version is the version of this program: it reads all from FirstVersion to this one. Raise it for a new
 	// kind or form of record in messages, or a value that older programs must not read.
-	Version = 6
+	Version = 7
 	// MovedVersion is the first version with kindMoved, and with marks of nodes of several tables.
 	MovedVersion = 3
 	// WalkerVersion is the first version with kindWalker.
@@ -24,6 +24,8 @@ const (
 	VisitVersion = 5
 	// DividedVersion is the first version with divided PLDs in tables, and with kindChecked.
 	DividedVersion = 6
+	// PairsVersion is the first version with heads of marks, and entries on request.
+	PairsVersion = 7
 	// lastVersion is the last one that the head of a message can have: one digit.
 	lastVersion = 9
 )

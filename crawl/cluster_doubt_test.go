@@ -79,12 +79,8 @@ func TestClusterForgedMark(t *testing.T) {
 func forgeMark(ctx context.Context, c *testCluster, forge func(m *cluster.Mark)) bool {
 	e := c.engines[2]
 	for account.Sleep(ctx, 100*time.Millisecond) {
-		v, err := e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(1))
-		if err != nil {
-			continue
-		}
-		m, err := cluster.DecodeMark(v.Key, v.Data, 3)
-		if err != nil || m.Taken[0].Number == 0 {
+		m, err := cluster.ReadMark(ctx, e, 1, 3)
+		if err != nil || m == nil || m.Taken[0].Number == 0 {
 			continue
 		}
 		forge(m)

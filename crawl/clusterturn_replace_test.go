@@ -265,12 +265,8 @@ func (c *testCluster) checkPlace(node int) {
 // exchanged waits until each of two nodes has dropped messages that the other has made durable.
 func (c *testCluster) exchanged(ctx context.Context, a, b int) bool {
 	gone := func(from, to int) bool {
-		v, err := c.engines[0].Get(ctx, cluster.BucketCrawl, cluster.MarkKey(from))
-		if err != nil {
-			return false
-		}
-		m, err := cluster.DecodeMark(v.Key, v.Data, len(c.options))
-		return err == nil && m.Gone[to] > 0
+		m, err := cluster.ReadMark(ctx, c.engines[0], from, len(c.options))
+		return err == nil && m != nil && m.Gone[to] > 0
 	}
 	for account.Sleep(ctx, 50*time.Millisecond) {
 		if gone(a, b) && gone(b, a) {

@@ -75,7 +75,7 @@ func (e *Transport) room(ctx context.Context, b cluster.Bucket) (cluster.Room, e
 	return cluster.Room{Bytes: int64(info.State.Bytes), Limit: max(0, info.Config.MaxBytes)}, nil
 }
 
-// fit raises the copies of a bucket, and the room of the bucket of leases, to those of the options. An
+// fit raises the copies and the room of a bucket to those of the options. An
 // earlier release, or a node with other options, may have made the bucket with less.
 func (e *Transport) fit(ctx context.Context, b cluster.Bucket) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
@@ -83,27 +83,36 @@ func (e *Transport) fit(ctx context.Context, b cluster.Bucket) {
 		return // the caller's own call fails in the same way
 	}
 	e.replicate(ctx, s, "the nodes' values")
-	if b == cluster.BucketNet {
-		e.widen(ctx)
-	}
+	e.widen(ctx, b)
 }
 
-// widen raises the room of the bucket of leases to that of the options. It never lowers it, so nodes with
-// different options do not undo each other's changes.
-func (e *Transport) widen(ctx context.Context) {
-	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(cluster.BucketNet))
+// limit is the room of a bucket by the options.
+func (e *Transport) limit(b cluster.Bucket) int64 {
+	if b == cluster.BucketNet {
+		return e.o.LeasesBytes
+	}
+	return crawlBytes
+}
+
+// widen raises the room of a bucket to that of the options. It never lowers it, so nodes with different options, or of
+// an earlier version, do not undo each other's changes.
+func (e *Transport) widen(ctx context.Context, b cluster.Bucket) {
+	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
 	if err != nil {
 		return
 	}
 	conf := s.CachedInfo().Config
 	was := conf.MaxBytes
-	if was <= 0 || was >= e.o.LeasesBytes {
+	if was <= 0 || was >= e.limit(b) {
 		return
 	}
-	conf.MaxBytes = e.o.LeasesBytes
+	conf.MaxBytes = e.limit(b)
 	if _, err = e.js.UpdateStream(ctx, conf); err != nil {
-		e.warn(fmt.Sprintf("the broker keeps %d bytes for leases of networks, not %d (--cluster-leases): %v", was,
-			e.o.LeasesBytes, err))
+		what := "the nodes' values"
+		if b == cluster.BucketNet {
+			what = "leases of networks (--cluster-leases)"
+		}
+		e.warn(fmt.Sprintf("the broker keeps %d bytes for %s, not %d: %v", was, what, conf.MaxBytes, err))
 	}
 }
 

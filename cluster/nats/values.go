@@ -36,11 +36,7 @@ func (e *Transport) bucket(ctx context.Context, b cluster.Bucket) (jetstream.Key
 		return nil, jetstream.ErrKeyNotFound
 	}
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		limit := int64(crawlBytes)
-		if b == cluster.BucketNet {
-			limit = e.o.LeasesBytes
-		}
-		kv, err = e.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, MaxBytes: limit,
+		kv, err = e.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, MaxBytes: e.limit(b),
 			MaxValueSize: maxMessageBytes, Storage: jetstream.FileStorage, Replicas: e.o.Replicas,
 			LimitMarkerTTL: markerTime})
 		if errors.Is(err, jetstream.ErrBucketExists) {

@@ -508,14 +508,11 @@ func (c *changer) holds(ctx context.Context, node int) (string, error) {
 func (c *changer) marks(ctx context.Context) ([]*cluster.Mark, error) {
 	marks := make([]*cluster.Mark, c.table.Nodes())
 	for node := range marks {
-		v, err := c.e.Get(ctx, cluster.BucketCrawl, cluster.MarkKey(node))
-		if errors.Is(err, cluster.ErrNotFound) {
-			continue
-		}
+		m, err := cluster.ReadMark(ctx, c.e, node, c.table.Nodes())
 		if err != nil {
 			return nil, err
 		}
-		if m, err := cluster.DecodeMark(v.Key, v.Data, c.table.Nodes()); err == nil && m.Table == c.table.Sum() {
+		if m != nil && m.Table == c.table.Sum() {
 			marks[node] = m
 		}
 	}

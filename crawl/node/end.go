@@ -22,8 +22,9 @@ import (
 
 // agreement is this node's agreement to the end. crawlEnd.mu guards it.
 type agreement struct {
-	term  uint64   // random; new in each process and after each withdrawal
+	term  uint64   // random; new in each process, after each withdrawal, and with other sums in the mark
 	terms []uint64 // terms of all nodes in the agreed marks; nil: this node has not agreed
+	to    uint64   // cluster.Agreement of these marks
 
 	withdrawn time.Time     // when this node last withdrew it
 	pause     time.Duration // how long this node does not agree after that
@@ -66,7 +67,9 @@ type crawlEnd struct {
 	awaitLogged time.Time   // when the awaited nodes were last logged
 	promised    atomic.Bool // this node has agreed to the end; changes under mu
 
-	mu sync.Mutex // guards the agreement; taken after the lock of marks
+	mu             sync.Mutex // guards the fields below; taken after the lock of marks
+	idle           bool       // by the last mark
+	received, sent int64      // in it
 	agreement
 }
 
@@ -101,8 +104,9 @@ func (e *crawlEnd) agree(taken []cluster.Taken, idle func() bool) {
 		}
 	}
 	e.mu.Lock()
-	e.agreement.terms = cluster.Terms(marks)
-	e.agreement.terms[e.opt.Node] = e.agreement.term
+	own := *mine
+	own.Term, marks[e.opt.Node] = e.agreement.term, &own
+	e.agreement.terms, e.agreement.to = cluster.Terms(marks), cluster.Agreement(marks, e.without(marks))
 	e.promised.Store(true)
 	e.mu.Unlock()
 	e.wakeMark.Raise()
@@ -144,10 +148,16 @@ func (e *crawlEnd) without(marks []*cluster.Mark) []bool {
 	return without
 }
 
-// put puts the agreement into a mark.
+// put puts the agreement into a mark. A node ends its term if it has sent or received records since its last mark, or was
+// idle by that one and is not: others may have agreed to it.
 func (e *crawlEnd) put(m *cluster.Mark) {
+	sums := m.Head().Sums
 	e.mu.Lock()
-	m.Term, m.Agreed = e.agreement.term, slices.Clone(e.terms)
+	if e.idle && !m.Idle || sums.Received != e.received || sums.Sent != e.sent {
+		e.agreement.term = newTerm()
+	}
+	e.idle, e.received, e.sent = m.Idle, sums.Received, sums.Sent
+	m.Term, m.Agreed, m.AgreedTo = e.agreement.term, slices.Clone(e.terms), e.to
 	e.mu.Unlock()
 }
 
@@ -179,7 +189,8 @@ func (e *crawlEnd) concluded() bool {
 		if node == e.opt.Node || e.gone.has(node) || m == nil {
 			continue
 		}
-		if left := outs[node] - m.Taken[e.opt.Node].Totals.Records(); left != 0 {
+		p := m.With(e.opt.Node)
+		if left := outs[node] - p.Taken.Totals.Records(); left != 0 {
 			e.logWait(m, left)
 			return false
 		}

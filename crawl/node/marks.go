@@ -9,13 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"drumbeat/cluster"
 	"drumbeat/crawl/account"
 	"drumbeat/state"
 )
 
 // marks tells the other nodes of this one's checkpoints, and takes their marks. The goroutines are "marks", which
-// writes, and "watchmarks", which reads; note, conclude and disowned are safe for concurrent use.
+// writes, "watchmarks", which reads, and "pairs", which gets the entries of this node for the heads that it has read;
+// note, conclude and disowned are safe for concurrent use.
 type marks struct {
 	run       *account.Run
 	opt       *Options
@@ -37,6 +40,8 @@ type marks struct {
 	taking    sync.Mutex    // held while a mark is judged and noted
 	listed    chan struct{} // closed when the broker's marks are known
 	once      sync.Once     // closes it
+	written   atomic.Pointer[written]
+	pulls     pulls
 
 	mu         sync.Mutex // guards the fields below; taken before the lock of the end
 	mark       *cluster.Mark
@@ -186,8 +191,16 @@ func (s *marks) errEmpty() error {
 
 // write writes a mark, and purges the stream up to seq, a sequence of that connection.
 func (s *marks) write(ctx context.Context, mark *cluster.Mark, seq, connection uint64) error {
-	e := s.opt.Transport
-	if err := s.opt.put(ctx, cluster.MarkKey(s.opt.Node), mark); err != nil {
+	e, head := s.opt.Transport, mark.Head()
+	s.written.Store(&written{mark, head})
+	if !s.apart() {
+		head = mark
+	} else if data, err := mark.EncodePairs(); err != nil {
+		return err
+	} else if _, err := e.Put(ctx, cluster.BucketCrawl, cluster.PairsKey(s.opt.Node), data); err != nil {
+		return err
+	}
+	if err := s.opt.put(ctx, cluster.MarkKey(s.opt.Node), head); err != nil {
 		return err
 	}
 	s.heard.noteMark(mark)
@@ -234,7 +247,11 @@ func (s *marks) read(v *cluster.Value) error {
 		return nil
 	}
 	m.Revision = v.Revision
-	return s.take(m)
+	if m.Whole() || m.Node == s.opt.Node {
+		return s.take(m)
+	}
+	s.pulls.add(m, xxhash.Sum64(v.Data))
+	return nil
 }
 
 // take judges a mark of another node, and notes it. The error is final.
@@ -273,7 +290,7 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 		return false, s.doubts.doubted(m.Node, doubtMark, m.Revision, err)
 	}
 	s.doubts.clear(m.Node, doubtMark)
-	if err := m.CheckSince(s.heard.mark(m.Node)); err != nil {
+	if err := m.CheckSince(s.heard.mark(m.Node), s.opt.Node); err != nil {
 		if err := s.doubts.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}

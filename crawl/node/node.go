@@ -17,7 +17,7 @@ import (
 )
 
 // Node exchanges links, edges and scope extensions with the other nodes. It has no goroutines of its own: those of
-// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "replace", "table",
+// its parts are "publish-<node>" for each other node, "intake", "marks", "watchmarks", "pairs", "replace", "table",
 // "watchtable", "orders", "watchorders", "exchange", "config", "pages", "status" and "watchstatus". All methods
 // are safe for concurrent use after Start, unless they say otherwise.
 type Node struct {
@@ -121,8 +121,8 @@ func New(run *account.Run, saved *state.Saved, opt Options, leases *Leases, keep
 		quiet: n.end.quiet, wakeMark: wakeMark}
 	n.marks = &marks{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, tables: n.tables, shares: n.shares, wake: wakeMark,
-		disowns: make([]bool, nodes),
-		listed:  make(chan struct{})}
+		disowns: make([]bool, nodes), pulls: newPulls(nodes),
+		listed: make(chan struct{})}
 	n.tables.marked = n.marks.listed
 	n.replaced = &replacements{run: run, opt: &opt, gone: n.gone, heard: n.heard, doubts: n.doubts, outs: n.outs,
 		intake: n.intake, end: n.end, marks: n.marks}
@@ -237,6 +237,7 @@ func (n *Node) Start(ctx context.Context) {
 	n.run.Start(ctx, "intake", n.intake.readStream)
 	n.run.Start(ctx, "marks", n.marks.put)
 	n.run.Start(ctx, "watchmarks", n.marks.watch)
+	n.run.Start(ctx, "pairs", n.marks.pull)
 	n.run.Start(ctx, "replace", n.replaced.watch)
 	n.run.Start(ctx, "table", n.tables.follow)
 	n.run.Start(ctx, "watchtable", n.tables.watch)

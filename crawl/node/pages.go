@@ -161,7 +161,7 @@ func (s *pageShares) lend(need int64, busy bool) error {
 			continue // it was short when it stopped
 		}
 		if node != s.opt.Node && !s.gone.has(node) && m != nil && m.Short &&
-			m.Taken[s.opt.Node].Number >= s.lent[node] {
+			m.With(s.opt.Node).Taken.Number >= s.lent[node] {
 			to = append(to, node)
 		}
 	}
@@ -212,7 +212,7 @@ func (s *pageShares) spentHere(left int64) bool {
 		if node == s.opt.Node || s.gone.has(node) {
 			continue
 		}
-		if m == nil || m.Taken[s.opt.Node].Number < s.lent[node] {
+		if m == nil || m.With(s.opt.Node).Taken.Number < s.lent[node] {
 			return false
 		}
 	}

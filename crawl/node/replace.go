@@ -93,6 +93,7 @@ func (s *replacements) bind(r *cluster.Replacement) (changed bool) {
 		p.Void()
 	}
 	s.heard.forget(r.Node)
+	s.marks.pulls.forget(r.Node)
 	s.end.withdraw()
 	return true
 }

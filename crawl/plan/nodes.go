@@ -81,7 +81,7 @@ func (p *Plan) Nodes(f *Forecast, in NodesInput) NodesForecast {
 	n.OutboxDiskBytes = amount(2 * every * n.SentBytes)
 	n.BrokerMessages, n.BrokerBytes = pair.Messages*peers*float64(nodes)/every, n.SentBytes*float64(nodes)
 	n.BrokerCopies = n.BrokerBytes * float64(max(1, in.Replicas)-1)
-	n.MarksBytes = float64(nodes) * float64(nodes) * float64(cluster.MarkBytes(nodes)) / every
+	n.MarksBytes = float64(nodes) * (float64(nodes)*2*cluster.HeadBytes + float64(cluster.PairsBytes(nodes))) / every
 	n.StreamFill = amount(every * n.SentBytes)
 	n.LeaseRoom = cmp.Or(in.LeasesBytes, cluster.DefaultLeasesBytes)
 	n.Leases = min(int64(nodes)*(p.PoliteBytes/politeHostBytes), mostNetworks)
