@@ -90,7 +90,7 @@ func MostMarks() (nodes int) {
 // restBytes is what a node has in BucketCrawl beside its mark: its status, and the loads of some slots.
 const restBytes = 2 << 10
 
-// HeadBytes bounds the head of a mark in a cluster whose nodes have exchanged much, and the entry that one of them gets.
+// HeadBytes bounds the head of a mark in a cluster whose nodes have exchanged much, with the entry of one of them.
 const HeadBytes = 600
 
 // PairsBytes bounds the entries of a mark.

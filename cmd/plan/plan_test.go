@@ -64,7 +64,7 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage,
 			"for the exchange with other nodes; the minimum is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
-		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},
+		{[]string{"--nodes=2000", "--pages=1e10"}, 0, "has room for the marks of 1,216 nodes"},
 		{[]string{"--store=none", "--pages=1e10", "--drum=cache=0"}, 0, "1e10 pages"},
 	} {
 		var out bytes.Buffer

@@ -148,8 +148,8 @@ func (e *crawlEnd) without(marks []*cluster.Mark) []bool {
 	return without
 }
 
-// put puts the agreement into a mark. A node ends its term if it has sent or received records since its last mark, or was
-// idle by that one and is not: others may have agreed to it.
+// put puts the agreement into a mark. A node ends its term if it has sent or received records since its last mark, or
+// was idle by that one and is not: others may have agreed to it.
 func (e *crawlEnd) put(m *cluster.Mark) {
 	sums := m.Head().Sums
 	e.mu.Lock()

@@ -14,8 +14,8 @@ import (
 // written is a mark of this node that the others may have, whole and as its head.
 type written struct{ whole, head *cluster.Mark }
 
-// wholeMost is a number of nodes that programs from before cluster.PairsVersion do not reach: the broker had no room for
-// whole marks of more than 588. So in a larger cluster a node whose mark is not known is of a later version.
+// wholeMost is a number of nodes that programs from before cluster.PairsVersion do not exceed: the broker had no room
+// for whole marks of more. So in a larger cluster a node whose mark is not known is of a later version.
 const wholeMost = 588
 
 // apart reports whether this node writes its mark as a head and pairs: all nodes read that.
@@ -159,8 +159,8 @@ func (s *marks) answer(_ context.Context, from int, _ []byte) []byte {
 }
 
 // entries returns a head with the entry of this node; nil: it is not known yet. If this node has abandoned others than
-// the node of the head, or has begun after the end of the crawl, the sums of the head do not tell it whether the crawl is
-// over, and it gets all entries.
+// the node of the head, or has begun after the end of the crawl, the sums of the head do not tell it whether the crawl
+// is over, and it gets all entries.
 func (s *marks) entries(ctx context.Context, head *cluster.Mark) *cluster.Mark {
 	nodes, whole := s.opt.nodes(), !s.end.rejoined.IsZero() || !head.AbandonsAs(s.gone.has)
 	if !whole {

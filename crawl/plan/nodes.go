@@ -118,9 +118,6 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	if most := cluster.MostMarks(); n.Nodes > most {
 		add("The broker has room for the marks of %s.", human.Counted(most, "node", "nodes"))
 	}
-	if n.MarksBytes > n.BrokerBytes {
-		add("The marks of the nodes take more space in the broker than the links: see docs/how-it-works/scaling.md.")
-	}
 	if n.OutboxDiskBytes > o.DiskBytes/100 {
 		add("The outboxes hold %s in normal operation.", human.Bytes(n.OutboxDiskBytes))
 	}

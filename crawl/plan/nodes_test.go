@@ -61,7 +61,7 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 // TestPlanNodes: more nodes send more, the broker carries what all send, and what goes wrong is said.
 func TestPlanNodes(t *testing.T) {
 	last := NodesForecast{}
-	for _, nodes := range []int{1, 2, 4, 64, 1000} {
+	for _, nodes := range []int{1, 2, 4, 64, 1000, 2000} {
 		_, p, f := planOf(t, nodes, 0)
 		n := p.Nodes(&f, NodesInput{StreamBytes: 1 << 30, Replicas: 3})
 		if nodes == 1 {
@@ -88,8 +88,8 @@ func TestPlanNodes(t *testing.T) {
 		has := func(part string) bool {
 			return slices.ContainsFunc(n.Warnings, func(w string) bool { return strings.Contains(w, part) })
 		}
-		if !has("One node crawls all hosts of a PLD") || has("marks") != (nodes == 1000) ||
-			has("--cluster-leases=") != (nodes >= 64) || has("room for the marks of ") != (nodes == 1000) ||
+		if !has("One node crawls all hosts of a PLD") ||
+			has("--cluster-leases=") != (nodes >= 64) || has("room for the marks of ") != (nodes == 2000) ||
 			nodes == 64 && !has("--cluster-leases=1317MiB") || has("--cluster-stream") {
 			t.Errorf("%d nodes: warnings %q", nodes, n.Warnings)
 		}
