@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -209,6 +210,20 @@ func (c *crawler) openLoads(m *state.Manifest) error {
 const DefaultLeaseTTL = 10 * time.Minute
 
 func (c *Cluster) leaseTTL() time.Duration { return cmp.Or(c.LeaseTTL, DefaultLeaseTTL) }
+
+// releaseLeases gives back the leases that a round has left to a next one which did not begin.
+func (o *Options) releaseLeases(ctx context.Context) {
+	if o.Cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := o.opened.last.leases.Release(ctx, o.Cluster.Transport, o.Cluster.Node); err != nil {
+		o.Observe.Log.Warn("other nodes can visit this node's networks only after --cluster-lease", "error", err)
+	}
+}
+
+const releaseTimeout = 10 * time.Second // as for the leases of a run at its end
 
 // leases reports whether nodes visit networks in turn: then all gaps and limits hold over all nodes.
 func (o *Options) leases() bool { return o.Cluster != nil && o.Cluster.Table.Nodes() > 1 }

@@ -54,6 +54,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	var last *operate.Ending
 	defer opt.Observe.Control.Erasing(nil)
 	res, err := runUntilEnd(ctx, opt, &last, &eraser{opt: &opt, again: true}, &turner{opt: &opt})
+	opt.releaseLeases(ctx)
 	if last != nil {
 		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
 			last.Why, last.Snapshot = res.Stop, &res.Snapshot
@@ -274,7 +275,7 @@ func (c *crawler) saveEnd(ctx context.Context, why string) error {
 	if err := c.checkpointer.SaveEnd(done); err != nil {
 		return err
 	}
-	c.leases.End(ctx)
+	c.leases.End(ctx, why == stopTable && c.node.TurnsAtOnce())
 	c.node.PublishEnd(ctx, why)
 	if done != "" {
 		c.node.End(ctx)

@@ -15,6 +15,8 @@ import (
 type Holding struct {
 	Open  []Open // connections of others that may be open there; they count for the network
 	Rests []Rest // back-offs of its servers
+	// Own says that no other crawler has visited it since the Scheduler before this one, of which Options.Recent tells.
+	Own bool
 }
 
 // Open are connections that end within a time.
@@ -45,12 +47,12 @@ const wantedFor = 10 * time.Second
 const leaseWait = 20 * time.Second
 
 // Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just
-// visited: Hold returns the wait of the first visit for them.
+// visited, unless it is this crawler's Own: Hold returns the wait of the first visit for them.
 func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	n := s.nets.hold(serverOf(addr).network(), h.Open, at)
+	n := s.nets.hold(serverOf(addr).network(), &h, at)
 	for _, r := range h.Rests {
 		if k := serverOf(r.Server); k.network() == n.key && r.Left > 0 {
 			s.heaps.servers.restore(k, at, at+min(int64(r.Left), int64(s.opt.MaxDefer)))
@@ -180,15 +182,17 @@ type foreign struct {
 func (ns *networks) at(addr netip.Addr) *network { return ns.table[serverOf(addr).network()] }
 
 // hold allows visits of a network, where others may have connections open. The caller calls place.
-func (ns *networks) hold(k serverKey, opens []Open, now int64) *network {
+func (ns *networks) hold(k serverKey, h *Holding, now int64) *network {
 	n := ns.entry(k, now)
 	if !n.held {
 		ns.unheld -= n.items
 	}
 	n.held, n.wanted, n.stuck = true, false, false
-	n.next = max(n.next, now+max(int64(ns.opt.ServerDelay), ns.window))
+	if !h.Own || !ns.opt.known {
+		n.next = max(n.next, now+max(int64(ns.opt.ServerDelay), ns.window))
+	}
 	n.foreign = nil
-	for _, o := range opens {
+	for _, o := range h.Open {
 		if o.N > 0 && o.Left > 0 {
 			n.foreign = append(n.foreign, foreign{n: o.N, until: now + int64(o.Left)})
 		}

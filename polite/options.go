@@ -59,10 +59,11 @@ type Options struct {
 	// Visited, if set, is when all hosts and servers count as last visited: the time of an unclean stop or,
 	// if unknown, the start after it.
 	Visited time.Time
-	// Recent, with Visited, are the hosts that were in their delay then, by InDelay of the Scheduler before: the others
-	// do not count as visited, except those of the PLDs for which Others, if set, returns true: these count as visited
-	// at OthersAt. nil, or more than MaxHosts: all count as visited at Visited. Others is a function of the key alone.
-	Recent   []Delay
+	// Recent, with Visited, is what was in its delay then, by InDelay of the Scheduler before: other hosts, servers,
+	// networks and PLDs do not count as visited, except the PLDs for which Others, if set, returns true, and their hosts:
+	// these count as visited at OthersAt. nil, or with more than MaxHosts: all count as visited at Visited. Others is a
+	// function of the key alone.
+	Recent   *Recent
 	Others   func(pld uint64) bool
 	OthersAt time.Time
 	// UseTerms says that items may have Terms with a PLDDelay.
@@ -161,7 +162,7 @@ type settings struct {
 	Options
 	visited    int64 // Options.Visited in internal time, if hasVisited
 	hasVisited bool
-	hostsKnown bool // Recent is restored
+	known      bool // Recent is restored
 	othersAt   int64
 	coming     func(pld uint64) bool // by SlotsCome; nil: none
 	comingAt   int64
@@ -172,15 +173,23 @@ func (o *settings) countsVisited(pld uint64) (at int64, is bool) {
 	if o.coming != nil && o.coming(pld) {
 		return o.comingAt, true
 	}
-	if o.hostsKnown {
+	if o.known {
 		return o.othersAt, o.Options.Others != nil && o.Options.Others(pld)
 	}
 	return o.visited, o.hasVisited
 }
 
+// firstPLDVisit returns the earliest time of the first visit of a PLD.
+func (o *settings) firstPLDVisit(pld uint64, now int64) int64 {
+	if at, is := o.countsVisited(pld); is {
+		return max(now, at+int64(o.PLDDelay))
+	}
+	return now
+}
+
 // firstVisit returns the earliest time of the first visit of an entity whose visits are delay apart.
 func (o *settings) firstVisit(now, delay int64) int64 {
-	if o.hasVisited {
+	if o.hasVisited && !o.known {
 		return max(now, o.visited+delay)
 	}
 	return now

@@ -50,7 +50,7 @@ func (ps *plds) began(p *pld, now int64, started bool) {
 }
 
 func (ps *plds) add(key uint64, now int64) *pld {
-	p := &pld{key: key, next: ps.opt.firstVisit(now, int64(ps.opt.PLDDelay))}
+	p := &pld{key: key, next: ps.opt.firstPLDVisit(key, now)}
 	p.node.pld = p
 	ps.table[key] = p
 	return p

@@ -58,9 +58,10 @@ func New(opt Options, now time.Time) *Scheduler {
 	s.hosts.init(&s.opt)
 	s.nets.init(&s.opt)
 	s.heaps.init(&s.opt, &s.hosts, &s.nets)
-	if s.opt.hasVisited && opt.Recent != nil && len(opt.Recent) <= opt.MaxHosts {
-		s.opt.hostsKnown, s.opt.Recent, s.opt.othersAt = true, nil, s.at(opt.OthersAt)
-		s.Restore(now, opt.Recent)
+	if s.opt.hasVisited && opt.Recent != nil && len(opt.Recent.hosts) <= opt.MaxHosts {
+		s.opt.known, s.opt.Recent, s.opt.othersAt = true, nil, s.at(opt.OthersAt)
+		s.Restore(now, opt.Recent.hosts)
+		s.restoreRecent(now, opt.Recent)
 	}
 	return s
 }

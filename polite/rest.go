@@ -59,30 +59,6 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 	return out
 }
 
-// InDelay returns each host whose delay, of any reason, has not passed; a host with an exchange in progress counts as
-// just visited. The list is for Options.Recent of the next Scheduler of this process, never nil, and has at most one
-// entry for each table entry. It holds the lock for O(entries).
-func (s *Scheduler) InDelay(now time.Time) []Delay {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, wall, out := s.at(now), now.Round(0), []Delay{}
-	add := func(h *host, due int64) {
-		if due > at {
-			out = append(out, Delay{Host: h.key, Until: wall.Add(time.Duration(due - at))})
-		}
-	}
-	for _, n := range s.heaps.delayed.nodes {
-		add(n.host, s.opt.dueAt(n.host))
-	}
-	for _, g := range s.flights {
-		h, it := g.host, g.Item
-		delay := max(h.base, s.hosts.plainDelay(it.Host, h, it.Budget, it.Terms),
-			min(it.CrawlDelay, s.opt.MaxCrawlDelay))
-		add(h, max(h.notBefore, at+int64(delay)))
-	}
-	return out
-}
-
 // Restore applies the Delays of an earlier run, by the wall clock, even to hosts and servers without items.
 // If there are more than MaxHosts of either, it ignores those that end first. A delay of more than MaxDefer
 // counts as MaxDefer, because a clock was wrong, then or now.

@@ -78,8 +78,8 @@ func TestDelaysRestored(t *testing.T) {
 	}
 }
 
-// TestRecent: a Scheduler that knows the hosts in their delay keeps these, plain ones, too, and visits others at once,
-// except those that it is told to count as visited. Servers count as just visited.
+// TestRecent: a Scheduler that knows what is in its delay keeps these delays, plain ones, too, and visits others at once,
+// except those that it is told to count as visited.
 func TestRecent(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for k := range 3 {
@@ -109,12 +109,43 @@ func TestRecent(t *testing.T) {
 		}
 		want := map[time.Duration]int{30 * time.Second: 1, time.Hour - 10*time.Second: 1, 40 * time.Second: 1,
 			37 * time.Second: 1,
-			opt.ServerDelay:  1}
+			0:                1}
 		if !known {
 			want = map[time.Duration]int{40 * time.Second: 5}
 		}
 		if !maps.Equal(waits, want) {
 			t.Errorf("waits %v, want %v", waits, want)
+		}
+	}
+}
+
+// TestRecentPlaces: servers, networks and PLDs in their delay are known, too: a Scheduler waits for the rest of it.
+func TestRecentPlaces(t *testing.T) {
+	opt := polite.Options{ServerDelay: 4 * time.Second, ServerDelayMin: 4 * time.Second, PLDDelay: 7 * time.Second,
+		PLDDelayMin: 7 * time.Second, NetworkRate: 2, Leased: true}
+	s := polite.New(opt, t0)
+	s.Hold(t0, v4(1), polite.Holding{})
+	now := t0.Add(time.Hour)
+	admit(t, s, now, item(1, 1, v4(1)))
+	visit(t, s, now, polite.Result{})
+	again := opt
+	again.Visited, again.Recent = now.Add(time.Second), s.InDelay(now.Add(time.Second))
+	for name, test := range map[string]struct {
+		it   *polite.Item
+		own  bool
+		want time.Duration
+	}{
+		"its server":             {item(2, 2, v4(1)), true, 3 * time.Second},
+		"its PLD":                {item(2, 1, v4(2)), true, 6 * time.Second},
+		"another server and PLD": {item(2, 2, v4(2)), true, 0},
+		"another holder":         {item(2, 2, v4(2)), false, 4 * time.Second},
+	} {
+		now := again.Visited
+		s := polite.New(again, now)
+		s.Hold(now, v4(1), polite.Holding{Own: test.own})
+		admit(t, s, now, test.it)
+		if wait := visit(t, s, now, polite.Result{}).Sub(now); wait != test.want {
+			t.Errorf("%s: visited after %v, want %v", name, wait, test.want)
 		}
 	}
 }

@@ -170,15 +170,22 @@ func (vs *servers) rest(v *server, now, until int64) {
 // restore applies a back-off of an earlier run or of another crawler. It ignores servers that do not fit into the
 // table.
 func (vs *servers) restore(k serverKey, now, until int64) {
+	if v := vs.delay(k, now, until); v != nil {
+		v.setRest(until)
+	}
+}
+
+// delay delays the next visit of a server, and returns the server; nil if it does not fit into the table.
+func (vs *servers) delay(k serverKey, now, until int64) *server {
 	v := vs.table[k]
 	if v == nil {
 		if len(vs.table) >= vs.opt.MaxHosts+maxAddrs-1 {
-			return
+			return nil
 		}
 		v = vs.add(k, now)
 	}
 	vs.rest(v, now, until)
-	v.setRest(until)
+	return v
 }
 
 // rests returns the back-offs of a network's servers.

@@ -112,8 +112,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestRounds: the Leases of three processes end and begin again and again, while the broker loses values and is away.
-// All limits hold, by the servers' log, and all is fetched.
+// TestRounds: the Leases of three processes end, or are suspended, and begin again and again, at once or later than others
+// wait, while the broker loses values and is away. All limits hold, by the servers' log, and all is fetched.
 func TestRounds(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+4; seed++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,6 +139,15 @@ func TestRounds(t *testing.T) {
 							t.Error(err)
 							return
 						}
+						switch n.random(8) {
+						case 0:
+							time.Sleep(n.random(5 * time.Second))
+						case 1:
+							time.Sleep(n.random(80 * time.Second)) // TTL is a minute
+						}
+					}
+					if err := n.before.Release(t.Context(), n.kept, n.number); err != nil {
+						t.Logf("node %d: %v", n.number, err)
 					}
 				})
 			}
@@ -149,8 +158,12 @@ func TestRounds(t *testing.T) {
 			for _, n := range nodes {
 				n.kept.Close()
 			}
-			t.Logf("seed %d: %d visits in %v, %d, %d, %d rounds", seed, web.visits, time.Since(begun), nodes[0].run,
-				nodes[1].run, nodes[2].run)
+			slept := nodes[0].slept + nodes[1].slept + nodes[2].slept
+			t.Logf("seed %d: %d visits in %v, %d, %d, %d rounds, %d times suspended", seed, web.visits,
+				time.Since(begun), nodes[0].run, nodes[1].run, nodes[2].run, slept)
+			if slept < 3 {
+				t.Errorf("%d times suspended", slept)
+			}
 		})
 	}
 }

@@ -37,7 +37,8 @@
 // skips this, not even the first of a crawl on an empty broker: the broker may have lost all marks and
 // leases, while other nodes continue with leases that they hold. Leases that follow others in their process
 // (Options.Before) begin at once if the others have read the heartbeats of these, a moment ago, and the
-// broker has lost nothing since.
+// broker has lost nothing since. If those were suspended, not ended, these have their leases, too, and know when
+// each server was visited: to the others it looks as if the process was frozen meanwhile.
 //
 // A broker may lose acknowledged changes. After each connection, if the bucket's revisions have fallen, or if
 // its heartbeat was set back, a node claims all its leases again, before its next heartbeat. It opens

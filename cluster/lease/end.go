@@ -19,13 +19,15 @@ func (l *Leases) End(ctx context.Context) error {
 		if e.stage != held && e.stage != leaving {
 			continue
 		}
-		if e.shut { // the value of an unopened lease has its information
+		h := e.bring
+		if !e.shut {
+			h = l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests)
+		} else if !h.Own { // the value of an unopened lease has its information
 			if e.kept == nil {
 				free = append(free, e)
 			}
 			continue
 		}
-		h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests)
 		if len(h.Rests) == 0 && (e.kept == nil || len(h.Open) == 0) {
 			free = append(free, e)
 			continue

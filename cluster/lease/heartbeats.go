@@ -33,6 +33,7 @@ type heartbeats struct {
 	rev     uint64        // of this node's heartbeat
 	start   uint64        // last revision of the bucket at the start: an earlier process has written nothing later
 	count   uint64        // of this node's heartbeat
+	round   uint64        // in it
 	sent    atomic.Int64  // when this node's last acknowledged heartbeat was sent; 0: none
 	highest atomic.Uint64 // revision that the bucket has given
 	guarded atomic.Bool   // new leases are not opened
@@ -56,21 +57,6 @@ type heartbeats struct {
 	events   int           // losses found; the start counts as one
 }
 
-// Before is how the last Leases of a process have ended. The zero value tells of none. It is for one Leases at a time.
-type Before struct {
-	valid    bool // they have said so to the others, who had read their heartbeats
-	clock    func() time.Duration
-	sent     int64  // when their last heartbeat was sent
-	rev      uint64 // of that heartbeat
-	connects uint64 // as in heartbeats
-	highest  uint64
-	alone    bool // there were none, as the node was the only one: see Alone
-}
-
-// Alone is what comes before the first Leases of a process whose node was the only one of its cluster until now: no
-// other node can have a lease, and one that starts later reads the heartbeats of these first.
-func Alone() Before { return Before{valid: true, alone: true} }
-
 // seen describes the heartbeats of a node, as this one has read them.
 type seen struct {
 	known     bool // it has sent a heartbeat
@@ -79,7 +65,8 @@ type seen struct {
 	last      time.Duration // when it changed, or when watching began
 	since     int           // least number of heartbeats since the event
 
-	// Ends when another process of the node sends a heartbeat, or when its heartbeat says that it has ended.
+	// Ends when another process of the node, or other Leases of the process, send a heartbeat, or when its heartbeat says
+	// that it has ended.
 	process context.Context
 	end     context.CancelFunc
 }
@@ -205,6 +192,12 @@ func (b *heartbeats) open() bool {
 
 // lost notes that the broker may have lost leases.
 func (b *heartbeats) lost() {
+	b.guard()
+	b.l.claimAll()
+}
+
+// guard makes new leases wait until the other nodes have claimed theirs.
+func (b *heartbeats) guard() {
 	b.guarded.Store(true)
 	b.mu.Lock()
 	b.event = b.l.now()
@@ -213,7 +206,6 @@ func (b *heartbeats) lost() {
 		b.nodes[i].since = 0
 	}
 	b.mu.Unlock()
-	b.l.claimAll()
 }
 
 // watch follows the heartbeats of the other nodes until ctx ends.
@@ -274,7 +266,7 @@ func (b *heartbeats) note(v cluster.Value) {
 	if n.known && n.heartbeat == is {
 		return
 	}
-	if n.process == nil || n.heartbeat.Run != is.Run {
+	if n.process == nil || n.heartbeat.Run != is.Run || n.heartbeat.Round != is.Round {
 		if n.process != nil {
 			n.end()
 		}
@@ -298,7 +290,7 @@ func (b *heartbeats) run(ctx context.Context) error {
 		b.sent.Store(b.before.sent)
 	}
 	b.began = b.l.now()
-	b.lost() // the broker may have lost leases before this process began
+	b.guard() // the broker may have lost leases before this process began
 	if err := b.first(ctx); err != nil {
 		return err
 	}
@@ -416,7 +408,8 @@ func (b *heartbeats) write(ctx context.Context, ended bool) (set bool, err error
 	transport, sent := b.l.o.Transport, b.l.now()
 	key := heartbeatKey(b.l.o.Node)
 	b.sending(b.count+1, sent)
-	data := encode(heartbeat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended, Young: b.young() && !ended})
+	data := encode(heartbeat{Run: b.l.o.Run, Count: b.count + 1, Round: b.round, Ended: ended,
+		Young: b.young() && !ended})
 	rev := uint64(0)
 	if b.rev == 0 {
 		rev, err = transport.Create(ctx, cluster.BucketNet, key, data)

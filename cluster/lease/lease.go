@@ -179,7 +179,10 @@ func New(o Options) *Leases {
 		case b.valid:
 			l.o.Clock = b.clock
 		}
-		b.valid = false
+		if b.valid && b.run != 0 {
+			l.resume(b)
+		}
+		*b = Before{}
 	}
 	l.heartbeats.nodes = make([]seen, o.Nodes)
 	return l

@@ -103,6 +103,8 @@ type node struct {
 	problem func(string, error)
 	kept    cluster.Transport // of all lives, which then are of one process; nil: each is a process
 	before  *Before           // of the same
+	recent  *polite.Recent    // of the last of these lives
+	slept   int               // how often leases were suspended
 	bodies  time.Duration     // each fourth exchange takes that long; 0: none does
 }
 
@@ -146,7 +148,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	}
 	opt := n.web.opt
 	if n.run > 0 {
-		opt.Visited = time.Now()
+		opt.Visited, opt.Recent = time.Now(), n.recent
 	}
 	n.run++
 	s := polite.New(opt, time.Now())
@@ -194,7 +196,14 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	cancel()
 	running.Wait()
 	n.losses = l.heartbeats.events
+	if n.before != nil {
+		n.recent = s.InDelay(time.Now())
+	}
 	if failed == nil && clean {
+		if n.before != nil && n.random(2) == 0 && l.Suspend() {
+			n.slept++
+			return nil
+		}
 		end, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := l.End(end); err != nil {

@@ -221,7 +221,12 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 			return l.short(recheckAfter)
 		}
 		e.shut = false
-		e.since = now + l.o.Polite.Hold(time.Now(), e.net, e.bring)
+		wait := l.o.Polite.Hold(time.Now(), e.net, e.bring)
+		l.mu.Lock()
+		if e.unheard = false; !e.bring.Own {
+			e.since = now + wait
+		}
+		l.mu.Unlock()
 		e.bring = polite.Holding{}
 		if l.o.Opened != nil {
 			l.o.Opened()
@@ -409,6 +414,7 @@ func (l *Leases) reclaim(ctx context.Context, e *entry) (ok bool, wait time.Dura
 		return false, l.short(retryAfter)
 	}
 	l.heartbeats.saw(rev)
+	e.bring.Own = false // another node may have visited the network while the broker had no lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.rev = rev

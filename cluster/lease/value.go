@@ -91,6 +91,7 @@ type heartbeat struct {
 	Count uint64 `json:"count"`           // rises by 1
 	Ended bool   `json:"ended,omitempty"` // no exchange is in progress
 	Young bool   `json:"y,omitempty"`     // the process has recently begun a new crawl
+	Round uint64 `json:"r,omitempty"`     // how many Leases of the process were suspended before
 }
 
 const (

@@ -97,14 +97,14 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	opt.MaxItems, opt.MaxBytes = max(d.opt.Plan.PoliteItems, 2*d.opt.Network.Connections), d.opt.Plan.PoliteBytes
 	opt.PLDShare = d.others.PLDShare()
 	if m != nil {
-		// Every host and server counts as just visited: the time of its last visit is not known exactly, but for hosts
-		// if the last run was of this process.
-		opt.Visited, opt.Recent = time.Now(), d.opt.Recent.Hosts
+		// Every host and server counts as just visited: the time of its last visit is not known exactly, unless the last
+		// run was of this process.
+		opt.Visited, opt.Recent = time.Now(), d.opt.Recent.Delays
 		if d.unknown, d.unknownAt = d.opt.Recent.Others, d.opt.Recent.At; opt.Recent == nil {
 			d.unknown, d.unknownAt = state.AllSlots(), opt.Visited
 		}
 		opt.Others, opt.OthersAt = d.unknown.HasPLD, d.unknownAt
-		d.opt.Recent.Hosts = nil
+		d.opt.Recent.Delays = nil
 	}
 	d.heaps = polite.New(opt, time.Now())
 	return d.heaps
@@ -115,7 +115,7 @@ func (d *Dispatcher) SlotsCome(slots state.Slots) { d.heaps.SlotsCome(time.Now()
 
 // Recent returns what this run knows at its end, for the next one of this process.
 func (d *Dispatcher) Recent(now time.Time) Recent {
-	return Recent{Hosts: d.heaps.InDelay(now), Others: d.unknown, At: d.unknownAt}
+	return Recent{Delays: d.heaps.InDelay(now), Others: d.unknown, At: d.unknownAt}
 }
 
 // Open creates the workers, and puts the limits in force.

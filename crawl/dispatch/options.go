@@ -39,8 +39,8 @@ type Options struct {
 
 // Recent is what a run knows of the one that has ended a moment ago in this process; zero: nothing.
 type Recent struct {
-	Hosts  []polite.Delay // those in their delay
-	Others state.Slots    // whose other hosts count as visited at At: another node, or process, may have visited them
+	Delays *polite.Recent
+	Others state.Slots // whose other hosts count as visited at At: another node, or process, may have visited them
 	At     time.Time
 }
 

@@ -403,6 +403,13 @@ func (n *Node) Turn() *Turn {
 	return n.tables.turn
 }
 
+// TurnsAtOnce reports whether the table changes at the end of this run, and the next one begins at once: this node does
+// not divide its stores, and stays.
+func (n *Node) TurnsAtOnce() bool {
+	t := n.Turn()
+	return t != nil && !t.Give && !t.Table.HasDeparted(n.opt.Node)
+}
+
 // Checkpointed tells the other nodes, and this node's publishers, of the durable checkpoint gen of a moment, until
 // which this node has fetched pages.
 func (n *Node) Checkpointed(gen uint64, pages int64, mo *Moment) {
