@@ -36,7 +36,7 @@ func (c *Changer) Records(raw []byte, change func(link []byte) ([]byte, error)) 
 		if kind, rec, rest, err = nextRecord(rest); err != nil {
 			return nil, false, err
 		}
-		if kind == kindLink {
+		if kind == kindLink || kind == kindChecked {
 			was := len(rec)
 			if rec, err = change(rec); err != nil {
 				return nil, false, err

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestChanger: a link in a message is changed, and all else stays: the sums, the number, and the other records. What is
-// damaged is an error.
+// TestChanger: a link in a message is changed, also one of a URL that its sender has found new, and all else stays: the
+// sums, the number, and the other records. What is damaged is an error.
 func TestChanger(t *testing.T) {
 	raw := append(appendHead(nil, kindLink, 5), "link1"...)
 	raw = append(appendHead(raw, kindScope, 8), "12345678"...)
-	raw = append(appendHead(raw, kindLink, 6), "link22"...)
+	raw = append(appendHead(raw, kindChecked, 6), "link22"...)
 	h := Header{Crawl: 7, From: 1, To: 2, Number: 9, After: Totals{}}
 	h.After.Links.Add(5)
 	msg := appendMessage(nil, &h, raw)
@@ -36,8 +36,8 @@ func TestChanger(t *testing.T) {
 	}
 	var d Decoder
 	got, err := d.block(next, &is)
-	want := bytes.Replace(raw, append(appendHead(nil, kindLink, 6), "link22"...),
-		append(appendHead(nil, kindLink, 4), "link"...), 1)
+	want := bytes.Replace(raw, append(appendHead(nil, kindChecked, 6), "link22"...),
+		append(appendHead(nil, kindChecked, 4), "link"...), 1)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%q, want %q: %v", got, want, err)
 	}

@@ -93,13 +93,15 @@ func (x *run) planKeys(keys *extsort.Sorter) error {
 // endKey writes a key to the files to which it belongs.
 func (x *run) endKey(g keyGroup, seen bool, ended, added, asked *state.KeyWriter) error {
 	j, has := x.j, func(tag byte) bool { return g.tags&bitOf(tag) != 0 }
+	// A node has URLs whose keys another one has: it visits hosts of a divided PLD, or their slots have moved since.
+	foreign := x.foreign(g.key)
 	switch {
 	case has(tagWaits):
-	case seen && has(tagFetched):
+	case (seen || foreign) && has(tagFetched):
 		j.Fetched.Add(g.key)
 		j.Erased.Fetched++
-	case seen && has(tagRefused):
-	case !seen && has(tagRequested):
+	case (seen || foreign) && has(tagRefused):
+	case !seen && !foreign && has(tagRequested):
 		j.New.Add(g.key)
 		j.Erased.Barred++
 		if err := added.Add(g.key); err != nil {

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"slices"
 	"strings"
 
 	"drumbeat/cluster"
@@ -112,6 +113,13 @@ func (p *prover) inOutboxes() error {
 		}
 	}
 	return nil
+}
+
+// divides reports whether the PLD of a URL is divided. Then the URL may be enqueued at a node that does not have its
+// key, and each node bars it.
+func (x *run) divides(url []byte) bool {
+	pld := x.r.Suffixes.PLDBytes(weburl.Split(url).Host)
+	return slices.ContainsFunc(x.tables, func(t *cluster.Table) bool { return t.PartsOf(pld) != nil })
 }
 
 // foreign reports whether another node owns the PLD of a URL, by its key.

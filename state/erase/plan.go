@@ -71,7 +71,7 @@ func (x *run) plan(finished *Record) (err error) {
 				j.Targets = append(j.Targets, target)
 			}
 			if !strings.HasPrefix(target, kindHost) && !strings.HasPrefix(target, kindPLD) {
-				if x.foreign(x.r.Hasher.URLKey([]byte(target))) {
+				if x.foreign(x.r.Hasher.URLKey([]byte(target))) && !x.divides([]byte(target)) {
 					// Its node bars it, and links to it go there.
 				} else if err := x.addKey(keys, []byte(target), tagRequested); err != nil {
 					return err

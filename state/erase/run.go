@@ -70,6 +70,7 @@ type run struct {
 	source   Source
 	requests []Request // that waited, if they are the source
 	t        *Targets
+	tables   []*cluster.Table // those in which PLDs are divided
 	j        *journal
 	volumes  []volume  // in which something changes
 	sub      string    // directory of the work files of a WACZ, with a slash
@@ -253,6 +254,9 @@ func (x *run) open() error {
 		if len(files) > 0 && err == nil && x.r.RefuseErasing() == nil {
 			return refused("%s has files that a repair has replaced, perhaps with pages to erase: delete it first", dir)
 		}
+	}
+	if x.tables, err = x.m.DividedTables(); err != nil {
+		return err
 	}
 	if err := x.r.OpenSuffixes(x.m.Frozen.Private, true); err != nil {
 		return err
