@@ -181,7 +181,7 @@ func knownText(u *export.Covered) string {
 	case u.Fault != "":
 		return text + "no URL: " + u.Fault
 	case u.Verdict == export.Elsewhere:
-		return text + "another node of the cluster owns it"
+		return text + "another node of the cluster owns it, or visits its host"
 	case u.Place == "":
 		return text + "the crawl does not know it: no seed or link led to it, or a rule dropped the link"
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/cluster"
 	"drumbeat/internal/health"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
@@ -22,7 +23,7 @@ const (
 	Late   Verdict = "late"   // answered after the deadline
 	Open   Verdict = "open"   // not answered before the checkpoint, and the deadline is later
 	Missed Verdict = "missed" // not answered, and the deadline is past, or there is none
-	// Elsewhere: another node of the cluster owns the URL, and its files say.
+	// Elsewhere: another node of the cluster owns the URL, or visits its host, and its files say.
 	Elsewhere Verdict = "elsewhere"
 )
 
@@ -66,11 +67,15 @@ func coverageTable() table {
 type coverScan struct {
 	visitScan
 	resolver *weburl.Resolver
+	tables   []*cluster.Table // those in which PLDs are divided
 	fn       func(*Covered) error
 	now      Covered // of the URL so far
 }
 
-func (c *coverScan) run(list func(func(string, time.Time) error) error) error {
+func (c *coverScan) run(list func(func(string, time.Time) error) error) (err error) {
+	if c.tables, err = c.j.Manifest.DividedTables(); err != nil {
+		return err
+	}
 	if err := list(c.line); err != nil {
 		return err
 	}
@@ -146,7 +151,7 @@ func (c *coverScan) take(v *visit) error {
 			x.Deadline = time.UnixMilli(ms).UTC()
 		}
 		x.judge(c.j.report.Time)
-		if x.Place == "" && c.j.Manifest.Frozen.Elsewhere(c.j.Hasher.URLKey(v.texts[visitURL])) {
+		if x.Place == "" && c.elsewhere(v.texts[visitURL]) {
 			x.Verdict = Elsewhere
 		}
 		return c.fn(&x)
@@ -154,6 +159,18 @@ func (c *coverScan) take(v *visit) error {
 		return fmt.Errorf("BUG: export: visit of kind %d", n[visitKind])
 	}
 	return nil
+}
+
+// elsewhere reports whether another node fetches a URL: of a divided PLD the visitor of its host, which may have it.
+func (c *coverScan) elsewhere(url []byte) bool {
+	m, host, divided := c.j.Manifest, weburl.Split(url).Host, false
+	for _, t := range c.tables {
+		divided = divided || t.PartsOf(c.j.Suffixes.PLDBytes(host)) != nil
+		if divided && t.Visitor(c.j.Hasher, c.j.Suffixes, host) == m.Frozen.Node {
+			return false
+		}
+	}
+	return divided || m.Frozen.Elsewhere(c.j.Hasher.URLKey(url))
 }
 
 // judge sets the verdict at a time.

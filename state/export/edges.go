@@ -131,16 +131,20 @@ func (j *job) edgesByTarget() (*extsort.Sorter, error) {
 	})
 }
 
-// eachEdge calls fn for all edges. Some may be there twice.
+// eachEdge calls fn for all edges to PLDs that the node owns. Some may be there twice.
 func (j *job) eachEdge(fn func(e star.Edge) error) error {
 	st, err := part[star.State](j, state.NameStar)
 	if err != nil {
 		return err
 	}
 	j.meter.Set("edges")
+	m := j.Manifest
 	return star.WalkEdges(j.Set, state.NameStar, st, func(e star.Edge) error {
 		if err := j.live(); err != nil {
 			return err
+		}
+		if m.Frozen.Nodes > 0 && !m.Frozen.Slots.HasPLD(e.To) && !m.Arriving.HasPLD(e.To) {
+			return nil // a copy of that of the owner, for the budget of a divided PLD
 		}
 		return fn(e)
 	})

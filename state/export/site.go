@@ -146,6 +146,9 @@ func (s *siteScan) run() error {
 	if s.rep.Pages == 0 {
 		return fmt.Errorf("export: %s: %w; %s", s.rep.Site, ErrNoSite, s.names.text())
 	}
+	if err := s.noteDivided(); err != nil {
+		return err
+	}
 	if s.unjudged > 0 {
 		s.j.note("%s: the log of the crawl leaves out how pages were found",
 			human.Counted(s.unjudged, "page without links to it may be a start page",
@@ -162,6 +165,23 @@ func (s *siteScan) run() error {
 	s.outside.Cut()
 	s.least.Cut()
 	s.rep.Least, s.rep.Outside = s.least.Rows, s.outside.Total
+	return nil
+}
+
+// noteDivided says that other nodes have pages of the site too.
+func (s *siteScan) noteDivided() error {
+	tables, err := s.j.Manifest.DividedTables()
+	if err != nil {
+		return err
+	}
+	for _, t := range tables {
+		pld := s.j.Suffixes.PLD(s.rep.Site)
+		if parts := t.PartsOf([]byte(pld)); parts != nil {
+			s.j.note("the hosts of %s are divided among nodes %v: this report has the pages of node %d alone",
+				pld, parts.Nodes(), s.j.Manifest.Frozen.Node)
+			break
+		}
+	}
 	return nil
 }
 
