@@ -1,12 +1,14 @@
 package crawl
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/cluster/mem"
 	"drumbeat/crawl/operate"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
@@ -14,7 +16,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// dividedCluster is a cluster that begins with the hosts of the PLD with the most hosts divided among all nodes.
+// dividedCluster is a cluster that begins with the hosts of the PLD with the most hosts divided among all nodes. They
+// have one file system.
 func dividedCluster(t *testing.T, nodes int, sim func(o *simweb.Options),
 	change func(node int, o *Options)) (c *testCluster, pld string, owner int) {
 	t.Helper()
@@ -25,7 +28,12 @@ func dividedCluster(t *testing.T, nodes int, sim func(o *simweb.Options),
 			sim(o)
 		}
 	})
-	c = newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, change)
+	fs := memfs.New(*seedFlag)
+	c = newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+		if o.Disk.FS, o.Disk.Dirs = fs, []string{fmt.Sprintf("n%d", node)}; change != nil {
+			change(node, o)
+		}
+	})
 	pld = c.largestPLDs()[0]
 	var all []int
 	for node := range nodes {

@@ -189,7 +189,7 @@ func (r *ClusterReport) moved() {
 	var given, got cluster.MovedSums
 	for i := range r.Nodes {
 		c := r.Nodes[i].Cluster
-		if c.Incarnation > 0 {
+		if c.Incarnation > 0 || c.Quarantined > 0 { // a message there may have some
 			return
 		}
 		given.Add(&c.Given)
@@ -300,6 +300,12 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	}
 	if r.BadCount > len(r.Bad) {
 		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
+	}
+	for i := range r.Nodes {
+		if c := r.Nodes[i].Cluster; c.Quarantined > 0 {
+			fmt.Fprintf(w, "node %d has %s of other nodes in quarantine: what they have counts as received\n",
+				c.Node, human.Counted(c.Quarantined, "message", "messages"))
+		}
 	}
 	for _, node := range r.Departed {
 		fmt.Fprintf(w, "node %d has departed: its records are not compared\n", node)

@@ -50,6 +50,7 @@ func TestMovedSums(t *testing.T) {
 			taker.Got = cluster.MovedSums{}
 			giver.Pairs[0].Parts.Waiting.Add(1)
 		}, false},
+		{"a URL is in quarantine", func(_, taker *Cluster) { taker.Got.Waiting.Sub(1); taker.Quarantined = 1 }, false},
 	} {
 		rep, err := CompareNodes(nodes(c.change))
 		if err != nil {

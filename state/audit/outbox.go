@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/internal/human"
+	"drumbeat/queue"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -21,6 +22,7 @@ type Cluster struct {
 	Secret      uint64            // keyed hash of a constant: equal for nodes of one crawl
 	Incarnation uint64            // how often the node was resynced
 	Given, Got  cluster.MovedSums // URLs of slots that moved to others, and here, while the crawl ran
+	Quarantined int64             // messages of other nodes that wait unread: they count as taken
 	Pairs       []Pair            // one for each other node
 }
 
@@ -48,6 +50,13 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 	}
 	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck,
 		Incarnation: m.Intake.Incarnation, Given: m.Accounts.Given, Got: m.Accounts.Got}
+	quarantine, err := state.Part[queue.State](m, state.NameQuarantine)
+	if err != nil {
+		return nil, err
+	}
+	if quarantine != nil { // an older manifest has none
+		c.Quarantined = quarantine.Records
+	}
 	for node := range f.Nodes {
 		if node == f.Node {
 			continue
@@ -204,6 +213,7 @@ type clusterJSON struct {
 	Incarnation uint64     `json:"life,omitempty"`
 	Given       totalsJSON `json:"given,omitzero"` // links: known, edges: waiting
 	Got         totalsJSON `json:"got,omitzero"`
+	Quarantined int64      `json:"quarantined,omitempty"`
 	Pairs       []pairJSON `json:"pairs"`
 }
 
@@ -277,7 +287,7 @@ func (f *totalsJSON) totals() (t cluster.Totals, err error) {
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table),
 		Secret: fmt.Sprintf("%016x", c.Secret), Incarnation: c.Incarnation,
-		Given: movedForm(c.Given), Got: movedForm(c.Got)}
+		Given: movedForm(c.Given), Got: movedForm(c.Got), Quarantined: c.Quarantined}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
@@ -309,7 +319,7 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 		len(form.Pairs) != form.Nodes-1 {
 		return fmt.Errorf("node %d of %d with %d others", form.Node, form.Nodes, len(form.Pairs))
 	}
-	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Incarnation: form.Incarnation}
+	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Incarnation: form.Incarnation, Quarantined: form.Quarantined}
 	err := cluster.CheckIncarnation(form.Incarnation)
 	if err != nil {
 		return err
