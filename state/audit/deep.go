@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -150,8 +149,6 @@ type Scanner struct {
 	foreign foreignKeys
 	// visits are the slots of divided PLDs with hosts that this node visits: their URLs may be here without their keys.
 	visits state.Slots
-	// handedAgain says that an owner may have found them again: it was replaced by its backup, or forgotten.
-	handedAgain bool
 	// orders are the URLs of the table of orders, with whether they have a second record.
 	orders      map[uint64]bool
 	orderedKeys int64 // records of the queue of all keys that were enqueued
@@ -188,10 +185,6 @@ func NewScanner(r *state.Saved, m *state.Manifest, opt *Options) (*Scanner, erro
 				x.visits.Set(d.Slot)
 			}
 		}
-	}
-	if in := m.Intake; in != nil && len(tables) > 0 {
-		x.handedAgain = slices.ContainsFunc(in.Incarnations, func(n uint64) bool { return n > 0 }) ||
-			len(tables[0].Departed()) > 0
 	}
 	return x, err
 }

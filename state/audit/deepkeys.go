@@ -110,7 +110,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered, known 
 		}
 	}
 	several := ordered || x.Manifest.Accounts.Counters[state.CountScheduled] > 0
-	if x.handedAgain && !several && !seen && x.Elsewhere(key) && x.visits.HasKey(key) {
+	if live+max(stored, logged)+refused > 1 && !several && !seen && x.Elsewhere(key) && x.visits.HasKey(key) {
 		x.addEach(key, live, max(stored, logged), refused)
 		return x.visit(key, entries, seen)
 	}
@@ -168,7 +168,8 @@ func (x *Scanner) visit(key uint64, entries []TaggedKey, seen bool) error {
 	return x.Visit(key, entries, seen)
 }
 
-// addEach adds a URL of a divided PLD whose owner may have sent it here more than once: each record of it counts.
+// addEach adds a URL of a divided PLD whose owner has sent it here more than once, because it was replaced by its
+// backup, forgotten, or repaired after it had lost keys: each record of it counts, as in the accounts.
 func (x *Scanner) addEach(key uint64, live, fetched, refused int) {
 	for range fetched {
 		x.Fetched.Add(key)

@@ -25,7 +25,8 @@ type Report struct {
 	Actions []string
 	// Forgotten and Unnamed count the lost URLs: those that were in a damaged place. Run removes the
 	// Forgotten from URLseen, so that a link or the seeds can find them again. The Unnamed can't be told
-	// from ended URLs; they stay in URLseen and count as refused with ReasonLost.
+	// from ended URLs; they stay in URLseen and count as refused with ReasonLost. Those of divided PLDs have their keys
+	// at other nodes.
 	Forgotten, Unnamed int64
 	// Links counts lost texts of links. URLs without other links to them are not found.
 	Links int64
@@ -349,9 +350,13 @@ func (w *repair) decideKeys(do func(string, ...any)) {
 	if w.out.Links+w.out.Forgotten > 0 {
 		do("read the seeds again")
 	}
-	if w.out.Unnamed > 0 {
+	if n := min(w.out.Unnamed, k.Nowhere); n > 0 {
 		do("keep %s in URLseen as refused (%s): not all keys of done URLs are known, so they may be done",
-			human.Counted(w.out.Unnamed, "lost URL", "lost URLs"), state.ReasonLost)
+			human.Counted(n, "lost URL", "lost URLs"), state.ReasonLost)
+	}
+	if n := w.out.Unnamed - k.Nowhere; n > 0 {
+		do("%s lost whose keys other nodes have: they count as known there, and are not fetched",
+			human.Counted(n, "URL is", "URLs are"))
 	}
 	if w.out.Unseen > 0 {
 		do("%s lost, and neither output nor log has them: these URLs may be fetched again",
