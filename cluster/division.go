@@ -197,6 +197,17 @@ func (t *Table) Divide(pld string, slot int, parts *Parts) (*Table, error) {
 	return &next, nil
 }
 
+// CheckSlots returns an error if a divided PLD has another slot than its name gives. A table alone cannot tell: slots
+// follow from the secret of the crawl.
+func (t *Table) CheckSlots(h *weburl.Hasher) error {
+	for _, d := range t.Divisions() {
+		if is := weburl.Slot(h.PLDKey([]byte(d.PLD))); is != d.Slot {
+			return fmt.Errorf("cluster: %w: the divided PLD %.80q is of slot %d, not %d", ErrTable, d.PLD, is, d.Slot)
+		}
+	}
+	return nil
+}
+
 // giveParts gives the parts of PLDs that a node has to others, in turn. It changes the table.
 func (t *Table) giveParts(node int, to []int) {
 	for pld, d := range t.divided {

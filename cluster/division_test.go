@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drumbeat/disk/memfs"
+	"drumbeat/weburl"
 )
 
 // equalTable is a table of nodes with equal weights.
@@ -21,8 +22,10 @@ func equalTable(t *testing.T, nodes int) *Table {
 // TestDivide: hosts of a PLD move between nodes by changes, with those of one node at a time. What a change and the
 // file say of them comes back as it was.
 func TestDivide(t *testing.T) {
-	table := equalTable(t, 3)
-	slot := 7
+	f, err := NewFile([]float64{1, 1, 1})
+	must(t, err)
+	table, hasher := equalTable(t, 3), weburl.NewHasher(f.Secret)
+	slot := weburl.Slot(hasher.PLDKey([]byte("example.org")))
 	owner := table.OwnerOf(slot)
 	others := slices.DeleteFunc([]int{0, 1, 2}, func(node int) bool { return node == owner })
 	all := EvenParts([]int{0, 1, 2})
@@ -52,13 +55,19 @@ func TestDivide(t *testing.T) {
 	if again.Sum() != next.Sum() || change.V != DividedVersion || !change.Gives(owner) {
 		t.Errorf("the change %+v has the table %x, want %x", change, again.Sum(), next.Sum())
 	}
-	f, err := NewFile([]float64{1, 1, 1})
-	must(t, err)
 	f.Table = next
 	data, err = f.Encode()
 	must(t, err)
-	if f, err = DecodeFile(data); err != nil || f.Table.Sum() != next.Sum() {
+	if f, err := DecodeFile(data); err != nil || f.Table.Sum() != next.Sum() {
 		t.Errorf("the file has another table: %v", err)
+	}
+	f.Table, err = table.Divide("example.org", (slot+1)%Slots, &all)
+	must(t, err)
+	data, err = f.Encode()
+	must(t, err)
+	if _, err := DecodeFile(data); !errors.Is(err, ErrTable) || !strings.Contains(err.Error(), "example.org") ||
+		next.CheckSlots(hasher) != nil {
+		t.Errorf("the file has a divided PLD of another slot: %v", err)
 	}
 	back := EvenParts([]int{owner})
 	if _, err := next.Divide("example.org", slot, &back); err == nil {

@@ -114,6 +114,9 @@ func DecodeFile(data []byte) (*File, error) {
 	if f.Secret, err = weburl.ParseSecret(form.Secret); err != nil {
 		return nil, fmt.Errorf("cluster: %w: its secret is invalid", ErrFile)
 	}
+	if err := f.Table.CheckSlots(weburl.NewHasher(f.Secret)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
 	if _, err := weburl.ParseSecret(f.Crawl); err != nil {
 		return nil, fmt.Errorf("cluster: %w: crawl %.40q", ErrFile, f.Crawl)
 	}

@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
+	"drumbeat/weburl"
 )
 
 // The commands that change the table of owners while the nodes run write one change after another to the broker, each
@@ -83,6 +84,9 @@ func (c *changer) read(ctx context.Context) error {
 		return err
 	}
 	last, table, err := cluster.DecodeTableChange(v.Data)
+	if err == nil {
+		err = table.CheckSlots(weburl.NewHasher(c.f.Secret))
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/cluster"
 	"drumbeat/cmd/term"
+	"drumbeat/weburl"
 )
 
 // TestPLDOf: divide takes PLDs with and without private suffixes, and says which PLD another name belongs to.
@@ -34,7 +35,8 @@ func TestShowDivided(t *testing.T) {
 	f, err := cluster.NewFile([]float64{1, 1, 1})
 	must(t, err)
 	parts := cluster.WeightedParts([]float64{3, 0, 1}, []int{0, 2})
-	f.Table, err = f.Table.Divide("example.org", 7, &parts)
+	slot := weburl.Slot(weburl.NewHasher(f.Secret).PLDKey([]byte("example.org")))
+	f.Table, err = f.Table.Divide("example.org", slot, &parts)
 	must(t, err)
 	data, err := f.Encode()
 	must(t, err)

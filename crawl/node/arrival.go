@@ -156,6 +156,9 @@ func (t *tables) begins(in *admit.Inlet, from int) (later bool, _ error) {
 			continue
 		}
 		c, next, err := cluster.DecodeTableChange(p.Data)
+		if err == nil {
+			err = next.CheckSlots(t.saved.Hasher)
+		}
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("crawl: %w: %w", cluster.ErrMessage, err)

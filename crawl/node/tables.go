@@ -371,6 +371,9 @@ func (t *tables) note(ctx context.Context, v *cluster.Value) {
 		return
 	}
 	c, table, err := cluster.DecodeTableChange(v.Data)
+	if err == nil {
+		err = table.CheckSlots(t.saved.Hasher)
+	}
 	if err != nil {
 		t.opt.Log.Error("refused the table of owners of the cluster", "error", err)
 		return

@@ -1,12 +1,16 @@
 package node
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
 
 	"drumbeat/admit"
 	"drumbeat/cluster"
+	"drumbeat/crawl/account"
+	"drumbeat/state"
+	"drumbeat/weburl"
 )
 
 // giving returns the tables of node 2, which gets slots of node 3, while node 1 gets slots of node 0.
@@ -27,6 +31,7 @@ func giving(t *testing.T) *tables {
 		t.Fatal(err)
 	}
 	return &tables{opt: &Options{Log: slog.New(slog.DiscardHandler), Node: 2, Table: before},
+		saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{})}, wake: account.NewSignal(),
 		gone: &abandoned{gone: make([]bool, 4)}, moves: make([]int, 4), reads: make([]int, 4), table: next,
 		next: cluster.NewTableChange(cluster.ChangeGive, before, next, 0, "test")}
 }
@@ -139,5 +144,27 @@ func TestForeignTable(t *testing.T) {
 	tb.note(t.Context(), &cluster.Value{Data: data})
 	if tb.next != nil || tb.changing() {
 		t.Error("the table was taken")
+	}
+}
+
+// TestForeignSlot: a table in which a divided PLD has another slot than its name gives is refused, from the broker and
+// from a giver.
+func TestForeignSlot(t *testing.T) {
+	tb := giving(t)
+	tb.next, tb.table = nil, nil
+	slot := weburl.Slot(tb.saved.Hasher.PLDKey([]byte("example.org")))
+	for _, is := range []int{(slot + 1) % cluster.Slots, slot} {
+		giver := tb.opt.Table.OwnerOf(is)
+		parts := cluster.EvenParts([]int{giver, 2, (giver + 1) % 4})
+		next, err := tb.opt.Table.Divide("example.org", is, &parts)
+		must(t, err)
+		data, err := cluster.NewTableChange(cluster.ChangeGive, tb.opt.Table, next, giver, "divide").Encode()
+		must(t, err)
+		tb.note(t.Context(), &cluster.Value{Data: data})
+		in := &admit.Inlet{Parts: []admit.MovedPart{{Kind: cluster.MovedBegin, Data: data}}}
+		_, err = tb.begins(in, giver)
+		if (tb.next != nil) != (is == slot) || errors.Is(err, cluster.ErrMessage) == (is == slot) {
+			t.Errorf("slot %d of %d: %+v, %v", is, slot, tb.next, err)
+		}
 	}
 }
