@@ -120,6 +120,9 @@ func (t *Table) Divisions() (list []*Division) {
 	return list
 }
 
+// VisitorOf returns the node that visits the hosts of a part of a PLD, which may be divided by another table alone.
+func (t *Table) VisitorOf(d *Division, part int) int { return int(t.partsOf(d)[part]) }
+
 // partsOf returns the parts of a PLD of a slot: without a division all of them are the owner's.
 func (t *Table) partsOf(d *Division) *Parts {
 	if is := t.divided[d.PLD]; is != nil {

@@ -200,7 +200,7 @@ func (n *node) takes(store int, from *node, key drum.Key, value []byte) ([]byte,
 			return nil, false, nil
 		}
 		if from == n {
-			return value, true, nil
+			return n.kept(key, value), true, nil
 		}
 		value, err := star.Arrived(value)
 		return value, true, err

@@ -100,6 +100,8 @@ func (g *giver) giveHosts(store int, key drum.Key, value []byte) error {
 				}
 			}
 		}
+	case storeIndegree:
+		return g.givePlaced(key, value)
 	case storeEdges:
 		e, err := star.EdgeOf(key, value)
 		if err != nil {
@@ -114,4 +116,75 @@ func (g *giver) giveHosts(store int, key drum.Key, value []byte) error {
 		}
 	}
 	return nil
+}
+
+// gift is the share of a node's hosts of a divided PLD that another node gets.
+type gift struct {
+	to    *node
+	share float64
+}
+
+// setGifts notes the hosts that the giver gives without the slot of their PLD. With the slot goes all that is counted.
+func (g *giver) setGifts() {
+	n, before, next := g.n, g.give.Before, g.next.Table
+	n.gifts = map[uint64][]gift{}
+	for _, d := range append(before.Divisions(), next.Divisions()...) {
+		key := n.saved.Hasher.PLDKey([]byte(d.PLD))
+		if before.OwnerOf(d.Slot) == n.number && !n.owns.Has(d.Slot) || n.gifts[key] != nil {
+			continue
+		}
+		had, gets := 0, make([]int, len(g.nodes))
+		for part := range cluster.DividedParts {
+			if before.VisitorOf(d, part) == n.number {
+				had++
+				gets[next.VisitorOf(d, part)]++
+			}
+		}
+		for to, parts := range gets {
+			if parts > 0 && to != n.number {
+				n.gifts[key] = append(n.gifts[key], gift{g.nodes[to], float64(parts) / float64(had)})
+			}
+		}
+	}
+}
+
+// placedOf returns the part of the placed URLs of a PLD that goes with a gift.
+func (t *gift) placedOf(p *star.PLD) uint32 { return uint32(float64(p.Placed) * t.share) }
+
+// givePlaced gives the takers of hosts of a divided PLD their part of the URLs that BEAST has taken of it, since each
+// node counts them against its share of --max-pages pld. Pages and bytes go along if the giver visits no more hosts.
+func (g *giver) givePlaced(key drum.Key, value []byte) error {
+	gifts := g.n.gifts[uint64(key)]
+	if len(gifts) == 0 {
+		return nil
+	}
+	var was star.PLD
+	was.Decode(value)
+	gone := !g.n.owns.HasPLD(uint64(key)) && !g.n.visits[uint64(key)]
+	for i := range gifts {
+		p := star.PLD{FirstSeen: was.FirstSeen, Placed: gifts[i].placedOf(&was)}
+		if i == 0 && gone {
+			p.Fetched, p.Bytes = was.Fetched, was.Bytes
+		}
+		if err := gifts[i].to.remote.entry(storeIndegree, key, p.Append(nil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept returns the record of a PLD without what givePlaced gives.
+func (n *node) kept(key drum.Key, value []byte) []byte {
+	gifts := n.gifts[uint64(key)]
+	if len(gifts) == 0 {
+		return value
+	}
+	var p star.PLD
+	p.Decode(value)
+	placed := p.Placed
+	for i := range gifts {
+		placed -= gifts[i].placedOf(&p)
+	}
+	p.Placed = placed
+	return p.Append(nil)
 }

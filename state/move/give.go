@@ -173,6 +173,7 @@ func newGiver(opt *GiveOptions, r *state.Saved, man *state.Manifest) *giver {
 		}
 		m.nodes = append(m.nodes, n)
 	}
+	g.setGifts()
 	return g
 }
 
@@ -304,6 +305,9 @@ func (g *giver) giveEntry(store int, key drum.Key, value []byte) error {
 	}
 	if err := g.giveHosts(store, key, value); err != nil {
 		return err
+	}
+	if store == storeIndegree && g.give.Before.Owner(uint64(key)) != g.n.number {
+		return nil // the owner of the divided PLD has counts of its own
 	}
 	for _, to := range g.to {
 		took, is, err := to.takes(store, g.n, key, value)

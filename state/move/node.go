@@ -23,8 +23,9 @@ type node struct {
 	// visits has the keys of divided PLDs with hosts that the node visits by the next table, visitSlots their slots.
 	visits     map[uint64]bool
 	visitSlots state.Slots
-	hostsCome  state.Slots     // those of PLDs with hosts that the node gets now
-	keptJobs   map[uint64]bool // origins of slots with hosts that move: those with a request for robots.txt that stays
+	hostsCome  state.Slots       // those of PLDs with hosts that the node gets now
+	gifts      map[uint64][]gift // hosts that the node gives, by keys of PLDs
+	keptJobs   map[uint64]bool   // of origins of slots with hosts that move: with a request for robots.txt that stays
 	gives      bool
 	gets       bool
 	loads      map[int]bool // nodes that give slots to this one
