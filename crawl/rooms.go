@@ -222,6 +222,7 @@ func (c *crawler) wireOperator() {
 		Feed: c.seeds.Feed, Space: c.space,
 		Orders: operate.Orders{Room: c.orders.Room, Begin: c.orders.Begin, Ahead: c.orders.Ahead,
 			Watch: c.orders.Watch}, SendOrder: c.node.SendOrder,
+		Elsewhere: c.node.Elsewhere,
 		SendLinks: c.seen.SendLinks, LogOrder: c.output.LogOrder, Pause: c.paused.Store,
 		Drain: c.operatorDrain.Store, Drains: c.drains,
 		Quiet: c.node.Quiet, Stop: func() { c.Stop(StopCancelled) },

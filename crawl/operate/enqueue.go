@@ -86,7 +86,7 @@ func (o *Operator) admits(line string) (url string, why refusal) {
 	case o.opt.Links.MaxURLBytes > 0 && len(url) > o.opt.Links.MaxURLBytes:
 		return url, refusal{admit.TooLong, fmt.Sprintf("%d bytes, more than %d", len(url), o.opt.Links.MaxURLBytes)}
 	}
-	if node, ok := o.opt.Links.Visitor([]byte(url)); ok {
+	if node, ok := o.opt.Links.Visitor([]byte(url)); ok && o.others.Elsewhere(weburl.Split([]byte(url)).Host) {
 		return url, refusal{"elsewhere", fmt.Sprintf("it belongs to node %d of the cluster", node)}
 	}
 	b := admit.NewBatch(o.opt.Links)

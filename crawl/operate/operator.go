@@ -79,6 +79,8 @@ type Others struct {
 	// SendOrder sends an order to the node that owns the slot of its URL, with the record as its visits; sent is
 	// false if this node does. It is part of a transaction.
 	SendOrder func(order *state.Order) (sent bool, _ error)
+	// Elsewhere reports whether another node visits a host. This node visits those of slots that move here.
+	Elsewhere func(host []byte) bool
 	// LogOrder writes the line of the crawl log of a URL of --watch that is not taken. It is part of a transaction.
 	LogOrder     func(tx *account.Tx, rec *weburl.Record, why string) error
 	Pause, Drain func(on bool) // no request starts; new links are not queued
