@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/internal/tabular"
+	"drumbeat/state/explain"
 	"drumbeat/state/export"
 	"drumbeat/weburl"
 )
@@ -28,7 +30,8 @@ func (c *testCluster) exported(node int, kind export.Kind) (rows []map[string]an
 }
 
 // TestDivideExport: the tables of all nodes together have each URL of a divided PLD once, and each edge to it. What its
-// visitors have fetched adds up, and they know its in-degree. Of each URL one node says whether it was answered.
+// visitors have fetched adds up, and they know its in-degree. Of each URL one node says whether it was answered. No two
+// nodes name each other when they explain a URL.
 func TestDivideExport(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -75,7 +78,17 @@ func TestDivideExport(t *testing.T) {
 		if len(slices.Compact(indegrees)) != 1 || indegrees[0] == nil {
 			t.Errorf("the nodes have the in-degrees %v", indegrees)
 		}
-		c.checkCovered(asked, "http://"+c.hostsOf(pld)[(owner+1)%3][0]+"/never")
+		never := "http://" + c.hostsOf(pld)[(owner+1)%3][0] + "/never"
+		c.checkCovered(asked, never)
+		for node, want := range []string{"never seen", "has not been sent this one", "the hosts of " + pld} {
+			o := &c.options[(owner+node)%3]
+			e, err := explain.NewExplainer(explain.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
+			must(t, err)
+			reports, err := e.URLs([]string{never})
+			if must(t, err); !strings.Contains(reports[0].Why[0], want) {
+				t.Errorf("%d after the owner: %q, want %q", node, reports[0].Why, want)
+			}
+		}
 	})
 }
 

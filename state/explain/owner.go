@@ -59,6 +59,7 @@ func (v *view) findOwners(reports []*URLReport) {
 		switch self := v.m.Frozen.Node; {
 		case rep.Place == placeUnseen && visitor == self && owner != self: // of a divided PLD
 			rep.Place, rep.elsewhere = "", &owner
+		case rep.Place == placeUnseen && owner == self: // it finds the new URLs, whoever visits the host
 		case rep.Place == placeUnseen && visitor != self:
 			rep.Place, rep.Node = PlaceOtherNode, &visitor
 			others = append(others, rep)
@@ -118,8 +119,8 @@ func (v *view) searchOutboxes(reports []*URLReport) {
 func (v *view) whyOther(rep *URLReport) []string {
 	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node",
 		rep.PLD, *rep.Node)}
-	switch {
-	case rep.elsewhere != nil && rep.Seen:
+	switch divided := v.owners.PartsOf([]byte(rep.PLD)) != nil; {
+	case rep.elsewhere != nil && rep.Seen, divided && rep.elsewhere == nil:
 		why[0] = fmt.Sprintf("the hosts of %s are divided among nodes, and node %d fetches the URLs of %s: ask the "+
 			"directories of that node", rep.PLD, *rep.Node, rep.Host)
 	case rep.elsewhere != nil:
