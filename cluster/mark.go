@@ -25,8 +25,8 @@ type Mark struct {
 	Idle        bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
 	// Term identifies the time since the node last withdrew its agreement to the end, sent or received a record, was
 	// idle and had work again, or started. A node never reuses a term. Agreed holds the terms of all nodes to which the
-	// node has agreed; nil: it has not agreed. AgreedTo is Agreement of the marks to which it has; 0: none, or by a program from before
-	// PairsVersion.
+	// node has agreed; nil: it has not agreed. AgreedTo is Agreement of the marks to which it has; 0: none, or by a
+	// program from before PairsVersion.
 	Term     uint64   `json:"term,omitempty"`
 	Agreed   []uint64 `json:"agreed,omitempty"`
 	AgreedTo uint64   `json:"agreed_to,omitempty"`

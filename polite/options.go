@@ -60,9 +60,9 @@ type Options struct {
 	// if unknown, the start after it.
 	Visited time.Time
 	// Recent, with Visited, is what was in its delay then, by InDelay of the Scheduler before: other hosts, servers,
-	// networks and PLDs do not count as visited, except the PLDs for which Others, if set, returns true, and their hosts:
-	// these count as visited at OthersAt. nil, or with more than MaxHosts: all count as visited at Visited. Others is a
-	// function of the key alone.
+	// networks and PLDs do not count as visited, except the PLDs for which Others, if set, returns true, and their
+	// hosts: these count as visited at OthersAt. nil, or with more than MaxHosts: all count as visited at Visited.
+	// Others is a function of the key alone.
 	Recent   *Recent
 	Others   func(pld uint64) bool
 	OthersAt time.Time

@@ -26,9 +26,9 @@ type (
 	}
 )
 
-// InDelay returns each host, server, network and PLD whose delay, of any reason, has not passed; a host with an exchange
-// in progress counts as just visited. The result is for Options.Recent of the next Scheduler of this process, never nil,
-// and has at most one entry for each table entry. InDelay holds the lock for O(entries).
+// InDelay returns each host, server, network and PLD whose delay, of any reason, has not passed; a host with an
+// exchange in progress counts as just visited. The result is for Options.Recent of the next Scheduler of this process,
+// never nil, and has at most one entry for each table entry. InDelay holds the lock for O(entries).
 func (s *Scheduler) InDelay(now time.Time) *Recent {
 	s.mu.Lock()
 	defer s.mu.Unlock()

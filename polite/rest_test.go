@@ -78,8 +78,8 @@ func TestDelaysRestored(t *testing.T) {
 	}
 }
 
-// TestRecent: a Scheduler that knows what is in its delay keeps these delays, plain ones, too, and visits others at once,
-// except those that it is told to count as visited.
+// TestRecent: a Scheduler that knows what is in its delay keeps these delays, plain ones, too, and visits others at
+// once, except those that it is told to count as visited.
 func TestRecent(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for k := range 3 {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,9 +55,24 @@ var afterBefore = []struct {
 		func(net *mem.Net) { time.Sleep(3 * time.Second); net.Start() }, true, true},
 }
 
-// TestBefore: Leases that follow others in their process begin at once, if these ended in order a moment ago and the
-// broker has lost nothing. Otherwise they rest like those of a new process.
+// TestBefore: Leases that follow others in their process begin at once, if these ended in order a moment ago, or were
+// suspended, and the broker has lost nothing. Otherwise they rest like those of a new process.
 func TestBefore(t *testing.T) {
+	t.Run("ended", func(t *testing.T) { testBefore(t, func(t *testing.T, l *Leases) error { return l.End(t.Context()) }) })
+	t.Run("suspended", func(t *testing.T) {
+		testBefore(t, func(t *testing.T, l *Leases) error {
+			switch {
+			case l.Suspend():
+				return nil
+			case l.o.Run == 1:
+				return errors.New("the first ones are not suspended")
+			}
+			return l.End(t.Context())
+		})
+	})
+}
+
+func testBefore(t *testing.T, end func(t *testing.T, l *Leases) error) {
 	const beat = time.Minute / heartbeatsPerTTL
 	for _, test := range afterBefore {
 		t.Run(test.name, func(t *testing.T) {
@@ -102,7 +118,7 @@ func TestBefore(t *testing.T) {
 						t.Error(err)
 					}
 					if test.end {
-						if err := l.End(t.Context()); err != nil {
+						if err := end(t, l); err != nil {
 							t.Error(err)
 						}
 					}
@@ -112,8 +128,8 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestRounds: the Leases of three processes end, or are suspended, and begin again and again, at once or later than others
-// wait, while the broker loses values and is away. All limits hold, by the servers' log, and all is fetched.
+// TestRounds: the Leases of three processes end, or are suspended, and begin again and again, at once or later than
+// others wait, while the broker loses values and is away. All limits hold, by the servers' log, and all is fetched.
 func TestRounds(t *testing.T) {
 	suspended := 0
 	for seed := *seedFlag; seed < *seedFlag+4; seed++ {

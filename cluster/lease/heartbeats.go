@@ -65,8 +65,8 @@ type seen struct {
 	last      time.Duration // when it changed, or when watching began
 	since     int           // least number of heartbeats since the event
 
-	// Ends when another process of the node, or other Leases of the process, send a heartbeat, or when its heartbeat says
-	// that it has ended.
+	// Ends when another process of the node, or other Leases of the process, send a heartbeat, or when its heartbeat
+	// says that it has ended.
 	process context.Context
 	end     context.CancelFunc
 }

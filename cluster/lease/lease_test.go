@@ -196,21 +196,29 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	cancel()
 	running.Wait()
 	n.losses = l.heartbeats.events
+	if failed == nil {
+		n.end(l, s, clean)
+	}
+	return failed
+}
+
+// end ends a life, by suspension if another one of its process may follow.
+func (n *node) end(l *Leases, s *polite.Scheduler, clean bool) {
 	if n.before != nil {
 		n.recent = s.InDelay(time.Now())
 	}
-	if failed == nil && clean {
-		if n.before != nil && n.random(2) == 0 && l.Suspend() {
-			n.slept++
-			return nil
-		}
-		end, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := l.End(end); err != nil {
-			n.t.Logf("node %d: %v", n.number, err)
-		}
+	if !clean {
+		return
 	}
-	return failed
+	if n.before != nil && n.random(2) == 0 && l.Suspend() {
+		n.slept++
+		return
+	}
+	end, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.End(end); err != nil {
+		n.t.Logf("node %d: %v", n.number, err)
+	}
 }
 
 // count compares the counters of leases with their entries.

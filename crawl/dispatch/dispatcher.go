@@ -97,8 +97,8 @@ func (d *Dispatcher) OpenHeaps(m *state.Manifest) *polite.Scheduler {
 	opt.MaxItems, opt.MaxBytes = max(d.opt.Plan.PoliteItems, 2*d.opt.Network.Connections), d.opt.Plan.PoliteBytes
 	opt.PLDShare = d.others.PLDShare()
 	if m != nil {
-		// Every host and server counts as just visited: the time of its last visit is not known exactly, unless the last
-		// run was of this process.
+		// Every host and server counts as just visited: the time of its last visit is not known exactly, unless the
+		// last run was of this process.
 		opt.Visited, opt.Recent = time.Now(), d.opt.Recent.Delays
 		if d.unknown, d.unknownAt = d.opt.Recent.Others, d.opt.Recent.At; opt.Recent == nil {
 			d.unknown, d.unknownAt = state.AllSlots(), opt.Visited

@@ -3,6 +3,8 @@ package node
 import (
 	"testing"
 	"time"
+
+	"drumbeat/cluster"
 )
 
 // TestAgreementPause: the pause before a node agrees again doubles while it takes its agreement back again
@@ -27,4 +29,24 @@ func TestAgreementPause(t *testing.T) {
 	next(a.pause+time.Second, mostPause)
 	next(4*mostPause, firstPause)
 	next(firstPause, 2*firstPause)
+}
+
+// TestTerms: a node ends its term with each record that it sends or receives, and when it has work again.
+func TestTerms(t *testing.T) {
+	e := &crawlEnd{agreement: agreement{term: newTerm()}}
+	last := e.term
+	for i, c := range []struct {
+		idle           bool
+		received, sent int64
+		ends           bool
+	}{{true, 0, 0, false}, {true, 0, 0, false}, {false, 0, 0, true}, {false, 0, 0, false}, {true, 0, 0, false},
+		{true, 1, 0, true}, {true, 1, 2, true}, {true, 1, 2, false}} {
+		m := &cluster.Mark{Idle: c.idle, Taken: make([]cluster.Taken, 2), Out: []int64{0, c.sent}}
+		m.Taken[1].Totals.Links.N = c.received
+		e.put(m)
+		if ends := m.Term != last; ends != c.ends {
+			t.Errorf("mark %d: the term ends: %t", i, ends)
+		}
+		last = m.Term
+	}
 }

@@ -123,8 +123,8 @@ func (s *Leases) evictWaiting(ctx context.Context) error {
 	return nil
 }
 
-// End announces that no exchange is in progress here, so that the other nodes need not wait. If suspend is set, the next
-// run of this process begins at once, and continues with the leases.
+// End announces that no exchange is in progress here, so that the other nodes need not wait. If suspend is set, the
+// next run of this process begins at once, and continues with the leases.
 func (s *Leases) End(ctx context.Context, suspend bool) {
 	if s.leases == nil || suspend && s.leases.Suspend() {
 		return

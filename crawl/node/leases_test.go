@@ -25,5 +25,5 @@ func TestOneNode(t *testing.T) {
 	if s.Show(&sn); sn.Cluster.Leases.On {
 		t.Error("the snapshot shows leases")
 	}
-	s.End(t.Context())
+	s.End(t.Context(), false)
 }

@@ -280,7 +280,10 @@ var mutants = []mutant{
 				"	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
 	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestFaults", edits: []edit{
-			{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
+			{"	b.guard()\n	b.l.claimAll()\n", "	b.guard()\n"}}},
+	{name: "suspended-leases-outlive-a-loss", file: "cluster/lease/before.go", pkg: "./cluster/lease",
+		test: "TestBefore", edits: []edit{
+			{"		highest: b.highest.Load(), run: o.Run,", "		run: o.Run,"}}},
 	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestLoss", edits: []edit{
 			{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
@@ -338,8 +341,14 @@ var mutants = []mutant{
 			{"	if e.rejoined.IsZero() {\n		return 0", "	if e.rejoined.Unix() != 1 {\n		return 0"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/node/end.go", pkg: "./crawl",
 		test: "TestClusterOldEnd", edits: []edit{
-			{"m.Taken[e.opt.Node].Totals.Records(); left != 0 {", "m.Taken[e.opt.Node].Totals.Records(); left < 0 {"}}},
-	{name: "end-of-an-earlier-round", file: "cluster/mark.go", pkg: "./cluster", test: "TestOver", edits: []edit{
+			{"p.Taken.Totals.Records(); left != 0 {", "p.Taken.Totals.Records(); left < 0 {"}}},
+	{name: "end-by-other-sums", file: "cluster/over.go", pkg: "./cluster", test: "TestOverModel", edits: []edit{
+		{"m.Done || m.AgreedTo == all:", "m.Done || m.AgreedTo != 0 || all == 0:"}}},
+	{name: "term-kept-with-other-sums", file: "crawl/node/end.go", pkg: "./crawl/node", test: "TestTerms",
+		edits: []edit{{" || sums.Received != e.received || sums.Sent != e.sent", ""}}},
+	{name: "term-kept-when-work-comes", file: "crawl/node/end.go", pkg: "./crawl/node", test: "TestTerms",
+		edits: []edit{{"e.idle && !m.Idle || ", ""}}},
+	{name: "end-of-an-earlier-round", file: "cluster/over.go", pkg: "./cluster", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "cluster/outbox.go", pkg: "./cluster", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
