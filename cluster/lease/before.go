@@ -47,9 +47,9 @@ type keptLease struct {
 func Alone() Before { return Before{valid: true, alone: true} }
 
 // Suspend ends these Leases for the next ones of the process, which continue with all leases, as if the process was
-// frozen meanwhile: nothing is written. Options.Before must be set, and Run must have returned. Suspend returns false if
-// the others may not have read this node's heartbeats, or the broker may have lost some: then call End. If no next ones
-// begin, call Before.Release.
+// frozen meanwhile: nothing is written. Options.Before must be set, and Run must have returned. Suspend returns false
+// if the others may not have read this node's heartbeats, or the broker may have lost some: then call End. If no next
+// ones begin, call Before.Release.
 func (l *Leases) Suspend() bool {
 	b, o := &l.heartbeats, &l.o
 	if o.Before == nil {

@@ -281,9 +281,9 @@ var mutants = []mutant{
 	{name: "leases-not-claimed-again", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestFaults", edits: []edit{
 			{"	b.guard()\n	b.l.claimAll()\n", "	b.guard()\n"}}},
-	{name: "suspended-leases-outlive-a-loss", file: "cluster/lease/before.go", pkg: "./cluster/lease",
-		test: "TestBefore", edits: []edit{
-			{"		highest: b.highest.Load(), run: o.Run,", "		run: o.Run,"}}},
+	{name: "server-visited-again-in-the-next-run", file: "polite/recent.go", pkg: "./polite",
+		test: "TestRecentPlaces", edits: []edit{
+			{"s.heaps.servers.delay(is.key, at, next)", "_ = next"}}},
 	{name: "leases-opened-early", file: "cluster/lease/heartbeats.go", pkg: "./cluster/lease",
 		test: "TestLoss", edits: []edit{
 			{"n.since >= sureHeartbeats, ", "n.since >= 0, "}}},
