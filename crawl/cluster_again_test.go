@@ -101,7 +101,7 @@ func TestClusterOldEnd(t *testing.T) {
 		}
 		c.tamper(c.options[first].Disk.FS, first, func(m *state.Manifest) { m.Done = "" })
 		c.reopen()
-		ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour) // longer than Linger
 		defer cancel()
 		errs, results := make([]error, 3), make([]*Result, 3)
 		var wg sync.WaitGroup
