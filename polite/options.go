@@ -160,12 +160,14 @@ func (o Options) Validate() error {
 // settings are the options, which do not change, for all parts of a Scheduler.
 type settings struct {
 	Options
-	visited    int64 // Options.Visited in internal time, if hasVisited
-	hasVisited bool
-	known      bool // Recent is restored
-	othersAt   int64
-	coming     func(pld uint64) bool // by SlotsCome; nil: none
-	comingAt   int64
+	visited int64 // Options.Visited in internal time, if hasVisited
+	// Of servers and networks: visited, or with Recent that of the first Scheduler that knew nothing of the one before.
+	serversVisited int64
+	hasVisited     bool
+	known          bool // Recent is restored
+	othersAt       int64
+	coming         func(pld uint64) bool // by SlotsCome; nil: none
+	comingAt       int64
 }
 
 // countsVisited returns when a host counts as visited that no exchange of this Scheduler has visited; false: never.
@@ -189,8 +191,8 @@ func (o *settings) firstPLDVisit(pld uint64, now int64) int64 {
 
 // firstVisit returns the earliest time of the first visit of an entity whose visits are delay apart.
 func (o *settings) firstVisit(now, delay int64) int64 {
-	if o.hasVisited && !o.known {
-		return max(now, o.visited+delay)
+	if o.hasVisited {
+		return max(now, o.serversVisited+delay)
 	}
 	return now
 }

@@ -1,6 +1,7 @@
 package polite
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -53,12 +54,17 @@ func New(opt Options, now time.Time) *Scheduler {
 	s := &Scheduler{opt: settings{Options: opt}, base: now, ready: make(chan struct{}, 1), gaps: Gaps{Forever, Forever}}
 	if !opt.Visited.IsZero() {
 		s.opt.visited, s.opt.hasVisited = s.at(opt.Visited), true
+		s.opt.serversVisited = s.opt.visited
 	}
 	s.spreads = spreads{&s.opt, map[spreadKey]*spread{}}
 	s.hosts.init(&s.opt)
 	s.nets.init(&s.opt)
 	s.heaps.init(&s.opt, &s.hosts, &s.nets)
 	if s.opt.hasVisited && opt.Recent != nil && len(opt.Recent.hosts) <= opt.MaxHosts {
+		s.opt.serversVisited = math.MinInt64 / 2
+		if !opt.Recent.visited.IsZero() {
+			s.opt.serversVisited = s.at(opt.Recent.visited)
+		}
 		s.opt.known, s.opt.Recent, s.opt.othersAt = true, nil, s.at(opt.OthersAt)
 		s.Restore(now, opt.Recent.hosts)
 		s.restoreRecent(now, opt.Recent)

@@ -4,6 +4,7 @@ import "time"
 
 // Recent is what a Scheduler knows of visits that still count, for the next one of the process.
 type Recent struct {
+	visited  time.Time // when all other servers and networks count as visited; zero: never
 	hosts    []Delay
 	servers  []recentServer
 	networks []recentNetwork
@@ -33,6 +34,9 @@ func (s *Scheduler) InDelay(now time.Time) *Recent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, wall, r := s.at(now), now.Round(0), new(Recent)
+	if s.opt.hasVisited { // this Scheduler may have begun a moment ago, after a process of which it knows nothing
+		r.visited = s.time(s.opt.serversVisited)
+	}
 	add := func(h *host, due int64) {
 		if due > at {
 			r.hosts = append(r.hosts, Delay{Host: h.key, Until: wall.Add(time.Duration(due - at))})

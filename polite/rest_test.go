@@ -150,6 +150,24 @@ func TestRecentPlaces(t *testing.T) {
 	}
 }
 
+// TestRecentUnknown: a Scheduler that follows one which had just begun, and knew nothing of the one before, waits for
+// servers as that one would have.
+func TestRecentUnknown(t *testing.T) {
+	opt := polite.Options{ServerDelay: 4 * time.Second, ServerDelayMin: 4 * time.Second, NetworkRate: 2}
+	for range 3 { // the first knows nothing of visits before t0
+		opt.Visited = t0
+		if opt.Recent != nil {
+			opt.Visited = t0.Add(time.Second)
+		}
+		s, now := polite.New(opt, opt.Visited), t0.Add(time.Second)
+		opt.Recent = s.InDelay(now)
+		admit(t, s, now, item(1, 1, v4(1)))
+		if wait := visit(t, s, now, polite.Result{}).Sub(now); wait != 3*time.Second {
+			t.Errorf("visited after %v", wait)
+		}
+	}
+}
+
 // TestRestoredTwice: delays survive two restarts, even of hosts and servers without items, and are dropped
 // when over.
 func TestRestoredTwice(t *testing.T) {

@@ -70,7 +70,9 @@ func (l *Leases) Suspend() bool {
 	is := Before{valid: true, clock: o.Clock, sent: b.sent.Load(), rev: b.rev, connects: b.connects.Load(),
 		highest: b.highest.Load(), run: o.Run, count: b.count, round: b.round, waits: l.waits}
 	for _, e := range l.entries {
-		if e.stage != held && e.stage != leaving {
+		// The hand-over of a leaving one may have reached the broker although the call failed when Run ended. If it has
+		// not, the next Leases find this node's name in the lease.
+		if e.stage != held {
 			continue
 		}
 		k := keptLease{net: e.net, key: e.key, rev: e.rev, exists: e.exists, kept: e.kept, bring: e.bring,
