@@ -248,16 +248,21 @@ func (s *marks) read(v *cluster.Value) error {
 	}
 	m.Revision = v.Revision
 	if m.Whole() || m.Node == s.opt.Node {
-		return s.take(m)
+		s.pulls.drop(m.Node)
+		return s.take(m, func() bool { return true })
 	}
 	s.pulls.add(m, xxhash.Sum64(v.Data))
 	return nil
 }
 
-// take judges a mark of another node, and notes it. The error is final.
-func (s *marks) take(m *cluster.Mark) error {
+// take judges a mark of another node, and notes it, unless it is wanted no more: a later one has come meanwhile. The
+// error is final.
+func (s *marks) take(m *cluster.Mark, wanted func() bool) error {
 	s.taking.Lock()
 	defer s.taking.Unlock()
+	if !wanted() {
+		return nil
+	}
 	take, err := s.judgeMark(m)
 	if !take {
 		return err
@@ -291,6 +296,9 @@ func (s *marks) judgeMark(m *cluster.Mark) (take bool, _ error) {
 	}
 	s.doubts.clear(m.Node, doubtMark)
 	if err := m.CheckSince(s.heard.mark(m.Node), s.opt.Node); err != nil {
+		if s.pulls.isAhead(m.Node) {
+			return false, nil
+		}
 		if err := s.doubts.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}

@@ -42,6 +42,8 @@ type pulls struct {
 	mu    sync.Mutex // guards the fields below
 	wants map[int]pull
 	taken []uint64 // by node: hash of the last head whose mark was taken
+	// By node: until when older marks may still come from the broker, because an answer was newer than the head.
+	ahead []time.Time
 }
 
 type pull struct {
@@ -50,7 +52,8 @@ type pull struct {
 }
 
 func newPulls(nodes int) pulls {
-	return pulls{wake: account.NewSignal(), wants: map[int]pull{}, taken: make([]uint64, nodes)}
+	return pulls{wake: account.NewSignal(), wants: map[int]pull{}, taken: make([]uint64, nodes),
+		ahead: make([]time.Time, nodes)}
 }
 
 // add notes a head. One that is equal to the last taken one tells nothing.
@@ -86,6 +89,35 @@ func (p *pulls) done(is pull, taken bool) {
 	if taken {
 		p.taken[node] = is.hash
 	}
+}
+
+// drop forgets the head of a node that waits: a whole mark has followed it.
+func (p *pulls) drop(node int) {
+	p.mu.Lock()
+	delete(p.wants, node)
+	p.taken[node] = 0
+	p.mu.Unlock()
+}
+
+// wanted reports whether a head of a node waits.
+func (p *pulls) wanted(node int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wants[node].head != nil
+}
+
+// noteAhead notes that a mark of a node is newer than the head that has asked for it.
+func (p *pulls) noteAhead(node int) {
+	p.mu.Lock()
+	p.ahead[node] = time.Now().Add(account.WakeAfter)
+	p.mu.Unlock()
+}
+
+// isAhead reports whether older marks of a node than the last one may still come.
+func (p *pulls) isAhead(node int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.ahead[node])
 }
 
 // forget forgets the last head of a node that was replaced.
@@ -128,7 +160,10 @@ func (s *marks) pull(ctx context.Context) error {
 				if missed[i] = m == nil; m == nil {
 					return
 				}
-				errs[i] = s.take(m)
+				if want.head.Before(m) {
+					s.pulls.noteAhead(m.Node)
+				}
+				errs[i] = s.take(m, func() bool { return s.pulls.wanted(m.Node) })
 				s.pulls.done(want, s.heard.mark(m.Node) == m)
 			})
 		}
